@@ -44,6 +44,12 @@ SUPPORT_METRIC = "rl_f"
 """The judged metric: faithfulness (MTRAG section 6.3.2)."""
 _SUPPORT_NAME = re.compile(rf"{SUPPORT_METRIC}(\[[^\]]*\])?")
 """The metric's name, with or without that of a judge; `rl_f[…].idk[…]` is another metric."""
+_AGREEMENT_NAME = re.compile(r"token_recall(\[unicode\])?")
+"""Share of the reference answer's words that an answer contains; in scripts without spaces, of its characters."""
+MIN_AGREEMENT = 0.26
+"""Minimum agreement of a right answer. In MTRAG's human evaluation, .92 of the answers that people found complete and
+appropriate reach it, .14 of random sentences from the same passages, and .73 of the answers that people found
+incomplete: `python -m tests.benchmarks.judging agreeing`."""
 QUESTIONS, SENTENCES = "questions", "sentences"
 
 
@@ -154,13 +160,13 @@ class _FinishedRun:
         """Return task id -> latest sample."""
         return {sample.id: sample for sample in read_records(self.folder / "predictions.jsonl", Sample)}
 
-    def support(self) -> dict[str, float]:
-        """Return task id -> mean of the judges' faithfulness."""
+    def means_of(self, metric: re.Pattern[str]) -> dict[str, float]:
+        """Return task id -> mean of its scores in the metrics whose names fit."""
         values: dict[str, list[float]] = {}
         for score in read_records(self.folder / "scores.jsonl", Score):
-            if _SUPPORT_NAME.fullmatch(score.metric) and score.value is not None:
+            if metric.fullmatch(score.metric) and score.value is not None:
                 values.setdefault(score.id, []).append(score.value)
-        return {name: sum(judged) / len(judged) for name, judged in values.items()}
+        return {name: sum(scores) / len(scores) for name, scores in values.items()}
 
 
 def _result(
@@ -170,12 +176,14 @@ def _result(
     hidden = finished_of(asked, "hidden")
     answered = [one for one in known if one.decision in ("answer", "partial")]
     judged = [one for one in answered if one.support is not None]
+    compared = [one for one in answered if one.agreement is not None]
     with_model = checked.request.asks_model
     usage = {**ran.summary.usage}
     if written is not None:
         usage = {f"questions, {role}": dict(used) for role, used in written.usage.items()} | usage
     found = share(sum(_is_found(one) for one in known), len(known))
     supported = share(sum((one.support or 0.0) >= own_index.MIN_FAITHFULNESS for one in judged), len(judged))
+    agreeing = share(sum((one.agreement or 0.0) >= MIN_AGREEMENT for one in compared), len(compared))
     recognised = share(sum(one.decision == "unknown" for one in hidden), len(hidden))
     return CheckResult(
         index=checked.request.index,
@@ -190,6 +198,7 @@ def _result(
         found=found,
         answered=share(len(answered), len(known)) if with_model else None,
         supported=supported if with_model else None,
+        agreeing=agreeing if with_model else None,
         recognised=recognised if with_model else None,
         hedged=sum(one.hedged for one in hidden),
         asked_back=sum(one.decision == "clarify" for one in hidden),
@@ -331,11 +340,11 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
     if len(tasks) < wanted:
         tried = f" after {report.attempts} tries; questions/rejects.jsonl says why" if report is not None else ""
         notes.append(f"{len(tasks)} questions, not {wanted}: no more passed the filters{tried}")
-    samples, support = ran.samples(), ran.support()
-    asked = [_answered(checked.index, task, samples[task.id], support, "") for task in tasks]
-    asked += [
-        _answered(checked.index, task, samples[task.id + HIDDEN_SUFFIX], support, HIDDEN_SUFFIX) for task in hidden
-    ]
+    samples, support, agreement = ran.samples(), ran.means_of(_SUPPORT_NAME), ran.means_of(_AGREEMENT_NAME)
+    asked: list[Asked] = []
+    for suffix, chosen in (("", tasks), (HIDDEN_SUFFIX, hidden)):
+        for task in chosen:
+            asked.append(_answered(checked.index, task, samples[task.id + suffix], support, agreement, suffix))
     return _result(checked, ran, asked, notes, report), ran.gave_up
 
 
@@ -363,11 +372,18 @@ def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | Non
 
 
 def _answered(
-    index: StoredIndex, task: own_index.Question, sample: Sample, support: Mapping[str, float], suffix: str
+    index: StoredIndex,
+    task: own_index.Question,
+    sample: Sample,
+    support: Mapping[str, float],
+    agreement: Mapping[str, float],
+    suffix: str,
 ) -> Asked:
     """Return a question with its result.
 
     Args:
+        support: task id -> faithfulness.
+        agreement: task id -> share of the reference answer.
         suffix: `HIDDEN_SUFFIX` if its section was hidden, else "".
     """
     source = _passage(index, task.contexts[0].document_id)
@@ -383,6 +399,8 @@ def _answered(
         hedged=sample.hedged,
         answer=sample.prediction or "",
         support=support.get(sample.id),
+        reference=task.reference,
+        agreement=None if suffix else agreement.get(sample.id),
         failed=(sample.reason or sample.status) if sample.status != "done" else None,
     )
     if one.failed is not None:
@@ -399,8 +417,11 @@ def _faults_known(one: Asked) -> Iterator[str]:
         yield "the reply says it is unknown"
     elif one.decision == "clarify":
         yield "asked back"
-    elif one.support is not None and one.support < own_index.MIN_FAITHFULNESS:
-        yield f"hardly supported by the passages found ({one.support:.2f})"
+    else:
+        if one.support is not None and one.support < own_index.MIN_FAITHFULNESS:
+            yield f"hardly supported by the passages found ({one.support:.2f})"
+        if one.agreement is not None and one.agreement < MIN_AGREEMENT:
+            yield f"hardly agrees with the reference answer ({one.agreement:.2f} of its words)"
 
 
 def _faults_hidden(one: Asked) -> Iterator[str]:

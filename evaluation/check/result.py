@@ -52,7 +52,11 @@ class Asked(Record):
     decision: str | None = None
     hedged: bool = False
     answer: str = ""
+    reference: str = Field(default="", description="the answer that was written with the question")
     support: float | None = Field(default=None, description="0..1 by the judge; None: not judged")
+    agreement: float | None = Field(
+        default=None, description="share of the reference answer's words in the answer; None: nothing to compare"
+    )
     failed: str | None = Field(default=None, description="why it has no answer; it is not counted")
     why: tuple[str, ...] = Field(default=(), description="its faults, in words")
 
@@ -72,6 +76,9 @@ class CheckResult(Record):
     found: Share = Field(description="right section among the first three, of known questions or sentences")
     answered: Share | None = Field(default=None, description="of known questions")
     supported: Share | None = Field(default=None, description="of the answers to known questions")
+    agreeing: Share | None = Field(
+        default=None, description="of the answers to known questions, those that agree with the reference answer"
+    )
     recognised: Share | None = Field(default=None, description="replies that say so, of hidden questions")
     hedged: int = Field(default=0, description="hidden questions with a hedged answer, which is not recognized")
     asked_back: int = Field(default=0, description="hidden questions that the assistant answered with a question")

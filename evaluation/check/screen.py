@@ -50,6 +50,7 @@ def _table(result: CheckResult) -> Table:
         (f"right {noun} among the first three", result.found),
         ("known questions answered", result.answered),
         ("answers supported by passages found", result.supported),
+        ("answers that agree with the reference", result.agreeing),
         ("unknown questions recognized", result.recognised),
     ]
     for name, figure in rows:
@@ -100,6 +101,8 @@ def _show_asked(number: int, one: Asked, console: Console) -> None:
     console.print(_indented(f"{label}: {one.place}: {passage}", "dim"))
     if one.first:
         console.print(_indented(f"found first: {one.first}", "dim"))
+    if one.reference:
+        console.print(_indented(f"reference: {ellipsize(' '.join(one.reference.split()), ANSWER_CHARACTERS)}", "dim"))
     if one.answer:
         console.print(_indented(f"answer: {ellipsize(' '.join(one.answer.split()), ANSWER_CHARACTERS)}", "dim"))
 

@@ -21,7 +21,6 @@ class Item:
         after: id of the item that must be answered before this one, because this one continues from its sample.
         earlier: the sample of `after`, whatever its status; set when this item is answered.
         history: the turns before the question.
-        own_history: whether the replies in it are those of the system under test, which are no evidence for it.
         reference: the reference answer as plain text; empty if the data have none.
         passages: passage or document id -> title and text, for the passages that come with the item.
         relevant: ids of the relevant passages; None: the data have no relevance labels for the item.
@@ -67,6 +66,7 @@ class Case:
         raw: the reply as the system wrote it.
         decision: the system's decision (answer, partial, unknown, clarify); None: not recorded.
         hedged: whether the reply says that it is unsure of all its evidence.
+        own_history: whether the replies in `history` are those of the system under test, which are no evidence for it.
     """
 
     passages_judged: ClassVar[bool] = True
@@ -75,7 +75,6 @@ class Case:
     question: str
     answer: str
     history: tuple[Message, ...] = ()
-    own_history: bool = False
     reference: str = ""
     passages: tuple[str, ...] | None = ()
     answerability: str | None = None
@@ -83,6 +82,7 @@ class Case:
     raw: str = ""
     decision: str | None = None
     hedged: bool = False
+    own_history: bool = False
 
     @property
     def messages(self) -> list[str]:

@@ -1,11 +1,13 @@
 """Fits the embedded judges, and says how far they agree with people and with the official judge.
 
-    TURNMARK_DATA=… python -m tests.benchmarks.judging idk|rated [--write]
+    TURNMARK_DATA=… python -m tests.benchmarks.judging idk|rated|agreeing [--write]
 
 `idk`: the IDK verdict against the official judge's, its one number chosen on one system and tested on another.
 `rated`: the ratings of people, over the human evaluation without its reference answers; fitted and tested on other
-systems, other conversations, and both at once. `--write` writes the product's weights, fitted to all of it. Intervals
-are 95% bootstraps over conversations.
+systems, other conversations, and both at once. `agreeing`: which
+answers of the human evaluation, and which random sentences of their passages, have enough words of the reference for
+`turnmark check`. `--write` writes the product's weights, fitted to all of it. Intervals are 95% bootstraps over
+conversations.
 """
 
 from __future__ import annotations
@@ -30,10 +32,12 @@ from turnmark.assistant.refusal import refusal_extent, refusal_wording
 from turnmark.corpora.task_ids import conversation_of
 from turnmark.corpora.text import strip_citations
 from turnmark.corpora.types import Message
+from turnmark.evaluation.check.checking import MIN_AGREEMENT
 from turnmark.evaluation.judging.extractive import (
     WEIGHTS_FILE,
     Embed,
     SentenceVectors,
+    parts_of,
     reply_features,
 )
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
@@ -47,6 +51,7 @@ SYNTHETIC = "mt-rag-benchmark/mtrag-synthetic/evaluations/synthetic.json"
 RECORDED = "mtragun-predictions"
 LABELS = {1.0: "yes", 0.5: "partial", 0.0: "no"}
 REFERENCE = "reference"
+MAX_RATED = 4.0
 
 
 @dataclass(frozen=True)
@@ -297,14 +302,41 @@ def _without(scores: Floats, y: Floats, answerable: NDArray[np.bool_]) -> str:
     return f"{spearmanr(scores[answerable], y[answerable]).statistic:.3f}"
 
 
+def agreeing() -> None:
+    """Print how many answers agree with the reference by `turnmark check`: good ones, bad ones, random sentences."""
+    rows = [
+        row for row in evaluated(DATA / RATED) if row.system != REFERENCE and row.case.answerability == "ANSWERABLE"
+    ]
+    random = np.random.default_rng(0)
+    sentences = {row.task: parts_of(" ".join(row.case.passages or ())) for row in rows}
+    drawn = {row.task: str(random.choice(sentences[row.task])) for row in rows if sentences[row.task]}
+    references = {row.task: row.case.reference for row in rows}
+    groups = {
+        "complete and appropriate (both 4)": [row for row in rows if min(_both(row)) >= MAX_RATED],
+        "incomplete (at most 2)": [row for row in rows if row.people["completeness"] <= MAX_RATED / 2],
+    }
+    for name, group in groups.items():
+        recalls = [token_recall(row.case.answer, row.case.reference) or 0.0 for row in group]
+        print(f"{name}: {np.mean(np.array(recalls) >= MIN_AGREEMENT):.2f} of {len(recalls)}")
+    recalls = [token_recall(text, references[task]) or 0.0 for task, text in drawn.items()]
+    print(f"a random sentence of the passages: {np.mean(np.array(recalls) >= MIN_AGREEMENT):.2f} of {len(recalls)}")
+
+
+def _both(row: Row) -> tuple[float, float]:
+    return row.people["completeness"], row.people["appropriateness"]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("idk", "rated"))
+    parser.add_argument("what", choices=("idk", "rated", "agreeing"))
     parser.add_argument("--write", action="store_true", help="write the product's weights")
     chosen = parser.parse_args(arguments)
     if not (DATA / RATED).is_file():
         print(f"no real benchmark data at {DATA}; set TURNMARK_DATA", file=sys.stderr)
         return 1
+    if chosen.what == "agreeing":
+        agreeing()
+        return 0
     if chosen.what == "idk":
         idk()
         return 0
