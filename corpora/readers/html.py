@@ -286,8 +286,10 @@ def _struck_words(tag: Tag) -> str:
     """Return the words of a tag that strikes them through, so that they are not read as valid; else empty."""
     if tag.name not in _STRUCK_TAGS and not (tag.name == "span" and _STRUCK.search(str(tag.attrs.get("style", "")))):
         return ""
+    if tag.find([*_BLOCK_TAGS, "br"]) is not None:
+        return ""
     words = "".join(tag.strings)
-    if not words.strip() or "~" in words or tag.find([*_BLOCK_TAGS, "br"]) is not None:
+    if not words.strip() or "~" in words:
         return ""
     before, after = (" " if edge.isspace() else "" for edge in (words[0], words[-1]))
     return f"{before}~~{' '.join(words.split())}~~{after}"
@@ -537,8 +539,8 @@ class _HtmlPage:
             table.begin_cell(_span(tag, "colspan"), _span(tag, "rowspan"), _names_columns(tag))
         elif name == "caption":
             self._cell(table)
-        elif name == "li":
-            self._separate(";")
+        elif name in ("li", "dt", "dd"):
+            self._separate(":" if name == "dd" else ";")
         elif name in _BREAKS or name in ("br", "pre") or _HEADING.fullmatch(name):
             self.buffer.append(" ")
         return True

@@ -112,6 +112,7 @@ def test_footnotes_follow_what_refers_to_them() -> None:
         ("See <pre>a</pre>then", "See a then"),
         ("<ul><li>mail</li><li>chat</li></ul>", "mail; chat"),
         ("<p>Only:</p><ol><li>mail.</li><li>chat</li></ol>", "Only: mail. chat"),
+        ("<dl><dt>x</dt><dd>one</dd><dt>y</dt><dd>two</dd></dl>", "x: one; y: two"),
         ("<h3>Basic</h3><p>small</p>", "Basic small"),
         ("<blockquote>Never<br>again</blockquote>", "Never again"),
         ("<table><tr><td>users<td>5<tr><td>storage<td>1 GB</table>", "users: 5; storage: 1 GB"),
