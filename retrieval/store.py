@@ -171,11 +171,18 @@ class PassageStore(Passages):
         tests, values = self._tests(where or {})
         rows = self._all(
             'SELECT "document", max("title"), max("path"), max("date"), count(*), max("end"), '
-            'coalesce(max("language"), \'\') FROM passages LEFT JOIN languages USING ("document") '
+            f"{self._language} "
             f'WHERE {tests} GROUP BY "document" ORDER BY "document"',
             values,
         )
         return [DocumentEntry(**dict(zip(DocumentEntry.model_fields, row, strict=True))) for row in rows]
+
+    @cached_property
+    def _language(self) -> str:
+        """The language of a document and the tables to read; an index of an earlier version has no languages."""
+        if self._all("SELECT 1 FROM sqlite_master WHERE name = 'languages'"):
+            return 'coalesce(max("language"), \'\') FROM passages LEFT JOIN languages USING ("document")'
+        return "'' FROM passages"
 
     def document_ids(self) -> set[str]:
         """Return the ids of the documents."""

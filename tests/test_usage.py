@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ from typer.main import get_command
 
 from turnmark.app import app
 from turnmark.retrieval.build import build_index
+from turnmark.retrieval.stored import indexes_folder
 
 
 def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -174,3 +177,25 @@ def test_mistakes_are_reported_before_a_chat_asks_for_an_index(turnmark, tmp_pat
     assert "no session is called 'nowhere'; there is none yet" in message
     assert "no generator is called 'opnai' (did you mean 'openai'?)" in message
     assert "--index" not in message
+
+
+# --- the documents of an index ---------------------------------------------------------------------------------------
+
+
+def test_lists_the_documents_of_an_index(turnmark, notes):
+    listed = turnmark.json("documents", "notes")
+    (document,) = listed["documents"]
+    assert (listed["index"], document["title"], document["path"], document["passages"]) == (
+        "notes", "Kettle", "kettle.md", 1,
+    )  # fmt: skip
+    assert "language" in document
+    assert "Kettle" in turnmark.ok("documents").out
+    assert "1 of 1 documents" in turnmark.ok("chat", stdin="/documents kettle\n").out
+    assert "name one of them" in turnmark.refused("documents", "notes", "--index", "work")
+
+
+def test_lists_the_documents_of_an_index_without_languages(turnmark, notes):
+    (passages,) = (indexes_folder() / "notes").glob("g*/passages.db")
+    with closing(sqlite3.connect(passages)) as database:
+        database.execute("DROP TABLE languages")
+    assert [each["language"] for each in turnmark.json("documents", "notes")["documents"]] == [""]
