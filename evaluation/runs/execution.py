@@ -174,7 +174,7 @@ def _generate(plan: Plan, folder: RunFolder, benchmark: Task, pending: int) -> R
     if plan.answering:
         answering = plan.answering(benchmark)
     elif isinstance(plan.generator, ReferenceGenerator):
-        answering = nullcontext(_answering_with_targets(benchmark, plan.task.searched))
+        answering = nullcontext(_answering_with_targets(benchmark))
     else:
         answering = nullcontext(benchmark.answer)
     with answering as answer, shown_progress() as progress:
@@ -187,13 +187,11 @@ def _generate(plan: Plan, folder: RunFolder, benchmark: Task, pending: int) -> R
 NO_TARGET = "the data has no reference answer"
 
 
-def _answering_with_targets(benchmark: Task, searched: bool) -> AnswerItem:
+def _answering_with_targets(benchmark: Task) -> AnswerItem:
     """Return an `AnswerItem` that returns each item's reference, for the Reference rows of the papers' tables.
 
-    Items without a reference are skipped.
-
-    Args:
-        searched: whether the setting searches, so that samples have the retrieved passages.
+    Items without a reference are skipped, and items for which the setting finds no passages fail as they do with a
+    model.
     """
 
     def answer(item: Item, generator: Generator | None) -> Sample:  # noqa: ARG001
@@ -201,10 +199,12 @@ def _answering_with_targets(benchmark: Task, searched: bool) -> AnswerItem:
         fields = benchmark.target(item)
         if fields is None:
             return Sample(id=item.id, status="skipped", reason=NO_TARGET, domain=item.domain)
-        contexts = benchmark.answer(item, None).contexts if searched else ()
+        found = benchmark.found(item)
+        if found.status != "done":
+            return found
         return Sample(
             id=item.id, status="done", domain=item.domain,
-            timings={"answer": round(time.perf_counter() - began, 4)}, **{"contexts": contexts, **fields},
+            timings={"answer": round(time.perf_counter() - began, 4)}, **{"contexts": found.contexts, **fields},
         )  # fmt: skip
 
     return answer

@@ -255,6 +255,10 @@ class Task(ABC):
         """Return AUROC metric -> whether the sample is positive, and its score; empty: the sample does not count."""
         return {}
 
+    def found(self, item: Item) -> Sample:
+        """Return a sample with the passages that the setting finds for an item, and perhaps an answer."""
+        return self.answer(item, None) if self.searched else Sample(id=item.id, status="done", domain=item.domain)
+
     def target(self, item: Item) -> Mapping[str, Any] | None:
         """Return the fields of a sample that answers an item with its reference; None: there is no reference."""
         if not item.reference.strip():

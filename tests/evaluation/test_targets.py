@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.evaluation.judged_runs import lines
+from tests.evaluation.mtrag_runs import ran
 from turnmark.corpora import compound_qa, inscoqa, kiwi
 
 
@@ -42,3 +43,21 @@ def test_what_has_no_target_is_refused(turnmark):
     ):
         assert message in turnmark.refused("eval", *words)
     assert turnmark.json("eval", "inscoqa", "--generator", "reference", "--dry-run")["estimated"] == {}
+
+
+def test_reference_answers_have_the_passages_that_are_found_and_fail_without_a_query(
+    benchmark_root, searching, tmp_path
+):
+    """The note said that tasks without a query fail, but they were done."""
+    found = ran(benchmark_root, tmp_path / "found", setting="rag", generator="reference")
+    answered = ran(benchmark_root, tmp_path / "answered", setting="rag")
+    searches = {name: sample.contexts for name, sample in answered.samples.items() if sample.contexts}
+    assert len(searches) > 5
+    assert {name: found.samples[name].contexts for name in searches} == searches
+    path = next((benchmark_root / "mtrag-human/retrieval_tasks/clapnq").glob("*rewrite.jsonl"))
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[1:]), encoding="utf-8")
+    rewritten = ran(benchmark_root, tmp_path / "rewritten", setting="rag", generator="reference", query="rewrite")
+    failed = [sample for sample in rewritten.samples.values() if sample.status == "failed"]
+    assert failed
+    assert {sample.reason for sample in failed} == {"no query for it in the recorded rewrite queries"}

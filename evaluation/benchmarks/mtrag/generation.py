@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -418,16 +417,24 @@ class Mtrag(Task):
             return {}
         return {"unknown.auroc": (positive, score)}
 
-    def target(self, item: Item) -> Mapping[str, Any] | None:
-        """See `Task.target`. Includes the recorded passages of the setting."""
-        fields = super().target(item)
-        if fields is None or self.setting == "reference" or self._shown.recorded is None:
-            return fields
-        passages, task = self._passages, item.task.task
-        with suppress(NoQuery):
-            refs = [shown.ref_of(hit) for hit in passages.listed(item.task)]
-            fields = {**fields, "contexts": passages.with_texts(task, refs)}
-        return fields
+    def found(self, item: Item) -> Sample:
+        """See `Task.found`."""
+        if self.setting == "reference" or self._live:
+            return super().found(item)
+        turn, passages = item.task, self._passages
+        retriever = passages.retriever(turn)
+        try:
+            if retriever is not None and passages.queries is None:
+                assistant = self._assistant(retriever, None)
+                hits = assistant.find(turn.task.history, turn.task.question).hits[: assistant.top_k]
+            else:
+                hits, _ = passages.hits(turn, retriever, None)
+        except NoQuery as error:
+            return missing(item, str(error))
+        refs = tuple(map(shown.ref_of, hits))
+        if passages.recorded is not None:
+            refs = passages.with_texts(turn.task, refs)
+        return Sample(id=item.id, status="done", domain=item.domain, contexts=refs)
 
 
 class MtragUn(Mtrag):
