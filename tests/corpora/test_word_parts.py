@@ -173,3 +173,11 @@ def test_reads_first_of_several_dates_of_a_book(tmp_path: Path) -> None:
             second = b'</dc:date><dc:date id="d2">2020-01-01</dc:date>'
             packed.writestr(name, content.replace(b"</dc:date>", second, 1))
     assert read_one(path).date == "2024-03-01"
+
+
+def test_broken_chart_or_comments_lose_no_text(tmp_path: Path) -> None:
+    drawing = f'<w:r><w:drawing><c:chart xmlns:c="{CHART}" r:id="chart1"/></w:drawing></w:r>'
+    body = paragraph(run("Before.")) + paragraph(drawing)
+    document = read_one(word(tmp_path / "a.docx", body, {"chart1.xml": "<not closed", "comments.xml": "<"}))
+    assert document.text == "Before.\n"
+    assert document.left_out == {"broken parts": 2}

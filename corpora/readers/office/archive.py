@@ -212,6 +212,19 @@ def count_comments(packed: zipfile.ZipFile) -> int:
     return max(counts.values(), default=0)  # a threaded comment has a copy for older programs
 
 
+def parse_extra(packed: zipfile.ZipFile, name: str, left_out: Counter[str]) -> Any:
+    """Parse a part that the text can do without, such as a chart; return None if it is missing or broken.
+
+    Args:
+        left_out: counts broken parts.
+    """
+    try:
+        return parse_part(packed, name)
+    except Unreadable:
+        left_out["broken parts"] += 1
+        return None
+
+
 @dataclass(frozen=True)
 class OfficeMetadata:
     """The title and date in a file's metadata; empty if they are missing."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import posixpath
 import zipfile
+from collections import Counter
 from typing import Any
 
-from turnmark.corpora.readers.office.archive import clean_text, parse_part
+from turnmark.corpora.readers.office.archive import clean_text, parse_extra
 from turnmark.corpora.readers.office.charts import Chart
 
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
@@ -15,11 +16,15 @@ _HREF = "{http://www.w3.org/1999/xlink}href"
 _MAX_ROWS = 5_000
 
 
-def chart_of(packed: zipfile.ZipFile, drawn: Any) -> Chart | None:
-    """Return the chart that a `draw:object` shows; None if it is something else."""
+def chart_of(packed: zipfile.ZipFile, drawn: Any, left_out: Counter[str]) -> Chart | None:
+    """Return the chart that a `draw:object` shows; None if it is something else.
+
+    Args:
+        left_out: counts broken objects.
+    """
     href = str(drawn.get(_HREF) or "")
     folder = posixpath.normpath(href.removeprefix("./"))
-    tree = parse_part(packed, f"{folder}/content.xml") if href and not folder.startswith("..") else None
+    tree = parse_extra(packed, f"{folder}/content.xml", left_out) if href and not folder.startswith("..") else None
     chart = tree.find(f".//{_CHART}chart") if tree is not None else None
     if chart is None:
         return None

@@ -73,7 +73,7 @@ def _sheets(packed: zipfile.ZipFile, content: Any, left_out: Counter[str]) -> It
             if event == "end" and any(each.get(f"{_TABLE}display") == "false" for each in element):
                 hidden.add(str(element.get(f"{_STYLE}name")))
         elif element.tag == _OBJECT:
-            chart = chart_of(packed, element) if event == "end" and sheet is not None else None
+            chart = chart_of(packed, element, left_out) if event == "end" and sheet is not None else None
             if sheet is not None and chart is not None and (words := chart.words):
                 sheet.drawn.append(escaped(words))
         elif element.tag == f"{_TABLE}table":
@@ -169,11 +169,13 @@ def read_odp(path: Path, relative: str, _: ProgressCallback) -> Document:
     }
     pages = list(tree.iter(f"{_DRAW}page"))
     with zipfile.ZipFile(path) as packed:
-        slides = [_slide(packed, page) for page in pages if page.get(f"{_DRAW}style-name") not in hidden]
-    return deck(slides, relative, read_metadata(path), hidden=len(pages) - len(slides))
+        left_out: Counter[str] = Counter()
+        slides = [_slide(packed, page, left_out) for page in pages if page.get(f"{_DRAW}style-name") not in hidden]
+    left_out["hidden slides"] = len(pages) - len(slides)
+    return deck(slides, relative, read_metadata(path), left_out)
 
 
-def _slide(packed: zipfile.ZipFile, page: Any) -> Slide:
+def _slide(packed: zipfile.ZipFile, page: Any, left_out: Counter[str]) -> Slide:
     slide = Slide()
     for frame in page:
         if frame.tag == f"{_PRESENTATION}notes":
@@ -181,7 +183,7 @@ def _slide(packed: zipfile.ZipFile, page: Any) -> Slide:
         elif frame.get(f"{_PRESENTATION}class") in ("title",) and not slide.title:
             slide.title = " ".join(line.text for line in _lines(frame))
         elif not _is_margin(frame):
-            _add_frame(slide, packed, frame)
+            _add_frame(slide, packed, frame, left_out)
     return slide
 
 
@@ -189,9 +191,9 @@ def _is_margin(frame: Any) -> bool:
     return frame.get(f"{_PRESENTATION}class") in ("header", "footer", "date-time", "page-number")
 
 
-def _add_frame(slide: Slide, packed: zipfile.ZipFile, frame: Any) -> None:
+def _add_frame(slide: Slide, packed: zipfile.ZipFile, frame: Any, left_out: Counter[str]) -> None:
     for drawn in frame.iter(_OBJECT):
-        chart = chart_of(packed, drawn)
+        chart = chart_of(packed, drawn, left_out)
         if chart is not None and chart.rows:
             slide.tables.append([[cell_of_text(text) for text in row] for row in chart.rows])
     tables = list(frame.iter(f"{_TABLE}table"))
@@ -238,7 +240,7 @@ _FIELDS = tuple(
 _SHAPES = tuple(f"{_DRAW}{name}" for name in "text-box custom-shape rect ellipse circle polygon path".split())
 
 
-def with_all_words_and_code(path: Path, made: Path, _: Counter[str]) -> bool:
+def with_all_words_and_code(path: Path, made: Path, left_out: Counter[str]) -> bool:
     """Write a copy of a text that pandoc reads completely, with `CODE_MARK` before each paragraph of code.
 
     Pandoc ignores fields, frames and shapes with text, and styles. A paragraph is code if its style, or one that it is
@@ -253,7 +255,7 @@ def with_all_words_and_code(path: Path, made: Path, _: Counter[str]) -> bool:
         fields = list(content.iter(_FIELDS))
         for field in fields:
             field.tag = f"{_TEXT}span"
-        charts = _write_charts(packed, content)
+        charts = _write_charts(packed, content, left_out)
         taken_out = _take_out_frames(content)
         coded = _mark_code(content, named)
         if fields or charts or taken_out or coded:
@@ -263,11 +265,11 @@ def with_all_words_and_code(path: Path, made: Path, _: Counter[str]) -> bool:
     return False
 
 
-def _write_charts(packed: zipfile.ZipFile, content: Any) -> bool:
+def _write_charts(packed: zipfile.ZipFile, content: Any, left_out: Counter[str]) -> bool:
     """Write charts as tables after the paragraph in which they are anchored."""
     ends: dict[Any, Any] = {}
     for drawn in list(content.iter(_OBJECT)):
-        chart = chart_of(packed, drawn)
+        chart = chart_of(packed, drawn, left_out)
         anchors = [each for each in drawn.iterancestors() if each.tag in (f"{_TEXT}p", f"{_TEXT}h")]
         if chart is None or not chart.rows or not anchors:
             continue

@@ -15,6 +15,7 @@ from turnmark.corpora.readers.office.archive import (
     check_packed,
     count_comments,
     is_said_in,
+    parse_extra,
     parse_part,
     read_metadata,
     related_parts,
@@ -78,13 +79,13 @@ def _paragraphs(lines: list[SlideLine]) -> list[str]:
     return pieces
 
 
-def deck(slides: list[Slide], relative: str, said: OfficeMetadata, hidden: int, comments: int = 0) -> Document:
+def deck(slides: list[Slide], relative: str, said: OfficeMetadata, left_out: Counter[str]) -> Document:
     """Return the Document of slides. The title is the metadata's if a slide contains it, else the first slide's.
 
     Args:
-        hidden, comments: the numbers of hidden slides and of comments, which are left out.
+        left_out: what was left out until now.
     """
-    repeated = _drop_repeated(slides)
+    left_out["lines repeated on most slides"] += _drop_repeated(slides)
     sections = [slide.markdown(number) for number, slide in enumerate(slides, 1)]
     text = "\n\n".join(filter(None, sections))
     if not any(slide.lines or slide.tables or slide.notes or slide.title for slide in slides):
@@ -96,9 +97,7 @@ def deck(slides: list[Slide], relative: str, said: OfficeMetadata, hidden: int, 
         if said.title and is_said_in(said.title, text[:3000])
         else first or said.title or title_from_name(relative)
     )
-    counts = {"hidden slides": hidden, "comments": comments, "lines repeated on most slides": repeated}
-    left_out = {reason: count for reason, count in counts.items() if count}
-    return document.model_copy(update={"title": title, "date": said.date, "left_out": left_out})
+    return document.model_copy(update={"title": title, "date": said.date, "left_out": dict(+left_out)})
 
 
 def _drop_repeated(slides: list[Slide]) -> int:
@@ -119,10 +118,11 @@ def read_pptx(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read PowerPoint slides in order. Hidden slides are left out."""
     check_packed(path, SLIDES)
     with zipfile.ZipFile(path) as packed:
-        slides = [_slide(packed, name) for name in _order(packed)]
-        comments = count_comments(packed)
+        left_out = Counter({"comments": count_comments(packed)})
+        slides = [_slide(packed, name, left_out) for name in _order(packed)]
     shown = [slide for slide in slides if slide is not None]
-    return deck(shown, relative, read_metadata(path), hidden=len(slides) - len(shown), comments=comments)
+    left_out["hidden slides"] = len(slides) - len(shown)
+    return deck(shown, relative, read_metadata(path), left_out)
 
 
 def _order(packed: zipfile.ZipFile) -> list[str]:
@@ -140,7 +140,7 @@ def _order(packed: zipfile.ZipFile) -> list[str]:
     return order
 
 
-def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
+def _slide(packed: zipfile.ZipFile, part: str, left_out: Counter[str]) -> Slide | None:
     tree = parse_part(packed, part)
     if tree is None or tree.get("show") == "0":
         return None
@@ -151,11 +151,11 @@ def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
             _add_tables(slide, shape)
             for diagram in shape.iter(f"{_DIAGRAM}relIds"):
                 _, place = related.get(str(diagram.get(f"{_R}dm")), ("", ""))
-                data = parse_part(packed, place)
+                data = parse_extra(packed, place, left_out)
                 slide.lines += [SlideLine(text, 0) for text in (read_diagram(data) if data is not None else ())]
             for chart in shape.iter("{*}chart"):
                 _, place = related.get(str(chart.get(f"{_R}id")), ("", ""))
-                _add_chart(slide, parse_part(packed, place))
+                _add_chart(slide, parse_extra(packed, place, left_out))
             continue
         kind = _placeholder(shape)
         lines = _lines(shape, listed=kind in ("body", "obj", ""))
@@ -164,7 +164,7 @@ def _slide(packed: zipfile.ZipFile, part: str) -> Slide | None:
         elif kind not in ("dt", "ftr", "sldNum", "hdr"):
             slide.lines += lines
     for kind, place in related.values():
-        notes = parse_part(packed, place) if kind == "notesSlide" else None
+        notes = parse_extra(packed, place, left_out) if kind == "notesSlide" else None
         for shape in _shapes(notes) if notes is not None else ():
             if _placeholder(shape) in ("body", ""):
                 slide.notes += _lines(shape, listed=False)

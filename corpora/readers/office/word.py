@@ -16,7 +16,13 @@ from typing import Any
 
 from lxml import etree
 
-from turnmark.corpora.readers.office.archive import parse_part, related_parts, with_usual_names, write_changed
+from turnmark.corpora.readers.office.archive import (
+    parse_extra,
+    parse_part,
+    related_parts,
+    with_usual_names,
+    write_changed,
+)
 from turnmark.corpora.readers.office.charts import read_chart, read_diagram
 from turnmark.corpora.readers.office.embedded import embedded_blocks
 
@@ -36,7 +42,7 @@ def with_all_words(path: Path, made: Path, left_out: Counter[str]) -> bool:
     """Write a copy of a Word file that pandoc reads completely.
 
     Args:
-        left_out: counts comments, hidden text, and embedded parts that cannot be read.
+        left_out: counts comments, hidden text, and parts that are embedded or drawn and cannot be read.
 
     Returns:
         False if pandoc reads the original completely, so that no copy was written.
@@ -45,7 +51,8 @@ def with_all_words(path: Path, made: Path, left_out: Counter[str]) -> bool:
         changed: dict[str, bytes] = {}
         for name in packed.namelist():
             if name == "word/comments.xml":
-                left_out["comments"] += sum(1 for _ in parse_part(packed, name).iter("{*}comment"))
+                comments = parse_extra(packed, name, left_out)
+                left_out["comments"] += sum(1 for _ in comments.iter("{*}comment")) if comments is not None else 0
             if _TEXTS.fullmatch(name) and _CHANGED.search(packed.read(name)):
                 tree = parse_part(packed, name)
                 left_out["hidden text"] += _remove_hidden(tree)
@@ -132,7 +139,7 @@ def _write_objects(tree: Any, packed: zipfile.ZipFile, part: str, left_out: Coun
     for anchor in shown:
         is_chart = etree.QName(anchor).localname == "chart"
         _, place = related.get(str(anchor.get(f"{_R}id" if is_chart else f"{_R}dm")), ("", ""))
-        data = parse_part(packed, place)
+        data = parse_extra(packed, place, left_out)
         paragraphs = list(anchor.iterancestors(f"{{{_W}}}p"))
         if data is None or not paragraphs:
             continue
