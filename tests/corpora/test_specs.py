@@ -65,7 +65,7 @@ def test_address_without_scheme_is_never_ignored(text):
 
 
 @pytest.mark.parametrize(
-    "text", ["openai:claude-3-5-sonnet@20240620", "openai:m@latest", "local:/home/a@b/model.gguf", "openai:m@v1.2"]
+    "text", ["openai:claude-3-5-sonnet@20240620", "openai:m@latest", "local:/data/a@b/model.gguf", "openai:m@v1.2"]
 )
 def test_version_of_a_model_and_a_path_are_no_addresses(text):
     assert parse_spec(text).argument == text.partition(":")[2]

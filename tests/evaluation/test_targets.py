@@ -60,4 +60,4 @@ def test_reference_answers_have_the_passages_that_are_found_and_fail_without_a_q
     rewritten = ran(benchmark_root, tmp_path / "rewritten", setting="rag", generator="reference", query="rewrite")
     failed = [sample for sample in rewritten.samples.values() if sample.status == "failed"]
     assert failed
-    assert {sample.reason for sample in failed} == {"no query for it in the recorded rewrite queries"}
+    assert {sample.reason for sample in failed} == {"missing: no query for it in the recorded rewrite queries"}
