@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,11 @@ _DROPPED = frozenset(
     {"script", "style", "nav", "footer", "noscript", "template", "head", "svg", "iframe", "object", "canvas"}
     | {"audio", "video", "select", "dialog", "rt", "rp"}  # rt and rp: pronunciation guides
 )
+_WORDLESS = frozenset(
+    {"a", "script", "style", "noscript", "template", "head", "svg", "iframe", "object", "canvas", "audio", "video"}
+    | {"rt", "rp", "button", "select", "form"}
+)
+"""Dropped tags whose words nobody reads as the text of a page."""
 _BREAKS = frozenset(
     {"p", "div", "section", "article", "main", "body", "html", "blockquote", "figure", "figcaption", "address", "dl"}
     | {"dt", "dd", "ul", "ol", "details", "summary", "hr", "fieldset", "center", "caption", "table", "tr", "td", "th"}
@@ -96,6 +102,7 @@ def parse_html(text: str, relative: str) -> Document:
         path=relative,
         blocks=tuple(page.blocks),
         date=front.date or page.date,
+        left_out=dict(page.left_out),
     )
 
 
@@ -453,6 +460,7 @@ class _HtmlPage:
     layout: set[int] = field(default_factory=set)
     glossaries: set[int] = field(default_factory=set)
     captions: dict[int, str] = field(default_factory=dict)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     def walk(self, soup: BeautifulSoup) -> None:
         """Render everything below `soup`."""
@@ -467,13 +475,18 @@ class _HtmlPage:
                 if leaving:
                     self.leave(node)
                 elif (node.name == "form" and id(node) not in whole) or _is_dropped(node):
-                    continue
+                    self.count_dropped(node)
                 elif self.enter(node):
                     stack.append((node, True))
                     stack.extend((child, False) for child in reversed(node.contents))
             elif type(node) is NavigableString:  # its subclasses are comments, doctypes, scripts
                 self.buffer.append(re.sub(r"\s+", " ", node.replace(SOFT_HYPHEN, "")))
         self.flush()
+
+    def count_dropped(self, tag: Tag) -> None:
+        """Count a tag with words that is left out. Scripts, pictures and the links of headings have none."""
+        if tag.name not in _WORDLESS and next(tag.stripped_strings, ""):
+            self.left_out["hidden parts of pages" if _is_hidden(tag) else "navigation of pages"] += 1
 
     def enter(self, tag: Tag) -> bool:
         """Handle a tag before its children. Return False if the children have been handled as well."""

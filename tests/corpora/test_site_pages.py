@@ -138,3 +138,13 @@ def test_tables_that_lay_out_a_page_are_not_data() -> None:
     assert "|" not in html.render(long)
     assert "|" not in html.render("<table role=none><tr><td>Plan<td>Notes<tr><td>A<td><ul><li>x</ul></table>")
     assert html.render("<table>" * 300 + "x" + "</table>" * 300).strip("*") == "x"
+
+
+def test_counts_navigation_and_hidden_parts_of_html() -> None:
+    page = (
+        "<head><title>T</title></head><nav>Home</nav><script>x</script><nav></nav><h1>T<a class=headerlink>¶</a></h1>"
+        "<p hidden>Secret</p><p>Shown.</p><footer>Imprint</footer>"
+    )
+    document = html.parse_html(page, "x.html")
+    assert document.text == "# T\n\nShown."
+    assert document.left_out == {"navigation of pages": 2, "hidden parts of pages": 1}
