@@ -164,3 +164,42 @@ def with_part(path: Path, name: str, content: bytes) -> Path:
         copy.writestr(name, content)
     path.write_bytes(buffer.getvalue())
     return path
+
+
+# --- Word files, part by part ---------------------------------------------------------------------------------------
+
+_W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_R = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
+_TYPES = (
+    '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
+    '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+    '<Default Extension="xml" ContentType="application/xml"/><Override PartName="/word/document.xml" '
+    'ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>'
+)
+
+
+def word(path: Path, body: str, parts: dict[str, str | bytes] | None = None) -> Path:
+    """Make a Word file of a body and other parts, whose relations are named after their files."""
+    relations = "".join(f'<Relationship Id="{Path(name).stem}" Type="x/part" Target="{name}"/>' for name in parts or {})
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("[Content_Types].xml", _TYPES)
+        main = f'<Relationship Id="r1" Type="{_R}/officeDocument" Target="word/document.xml"/>'
+        packed.writestr("_rels/.rels", f'<Relationships xmlns="{_RELATIONS}">{main}</Relationships>')
+        packed.writestr(
+            "word/document.xml", f'<w:document xmlns:w="{_W}" xmlns:r="{_R}"><w:body>{body}</w:body></w:document>'
+        )
+        packed.writestr(
+            "word/_rels/document.xml.rels", f'<Relationships xmlns="{_RELATIONS}">{relations}</Relationships>'
+        )
+        for name, content in (parts or {}).items():
+            packed.writestr(f"word/{name}", content)
+    return path
+
+
+def run(text: str, properties: str = "") -> str:
+    return f"<w:r>{properties}<w:t>{text}</w:t></w:r>"
+
+
+def paragraph(inner: str) -> str:
+    return f"<w:p>{inner}</w:p>"

@@ -6,8 +6,7 @@ from datetime import datetime
 from email.message import EmailMessage
 from pathlib import Path
 
-from tests.corpora.made import read_one, workbook
-from tests.corpora.test_word_parts import paragraph, run, word
+from tests.corpora.made import paragraph, read_one, run, word, workbook
 from turnmark.corpora.readers import html, markdown
 
 

@@ -7,47 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpora.made import by_pandoc, read_one
+from tests.corpora.made import by_pandoc, paragraph, read_one, run, word
 from turnmark.corpora.readers.office.embedded import embedded_blocks
 
-W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-R = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 A = "http://schemas.openxmlformats.org/drawingml/2006/main"
 CHART = "http://schemas.openxmlformats.org/drawingml/2006/chart"
 DIAGRAM = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
-_RELATIONS = "http://schemas.openxmlformats.org/package/2006/relationships"
-_TYPES = (
-    '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types">'
-    '<Default Extension="rels" ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-    '<Default Extension="xml" ContentType="application/xml"/><Override PartName="/word/document.xml" '
-    'ContentType="application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>'
-)
-
-
-def word(path: Path, body: str, parts: dict[str, str | bytes] | None = None) -> Path:
-    """Make a Word file of a body and other parts, whose relations are named after their files."""
-    relations = "".join(f'<Relationship Id="{Path(name).stem}" Type="x/part" Target="{name}"/>' for name in parts or {})
-    with zipfile.ZipFile(path, "w") as packed:
-        packed.writestr("[Content_Types].xml", _TYPES)
-        main = f'<Relationship Id="r1" Type="{R}/officeDocument" Target="word/document.xml"/>'
-        packed.writestr("_rels/.rels", f'<Relationships xmlns="{_RELATIONS}">{main}</Relationships>')
-        packed.writestr(
-            "word/document.xml", f'<w:document xmlns:w="{W}" xmlns:r="{R}"><w:body>{body}</w:body></w:document>'
-        )
-        packed.writestr(
-            "word/_rels/document.xml.rels", f'<Relationships xmlns="{_RELATIONS}">{relations}</Relationships>'
-        )
-        for name, content in (parts or {}).items():
-            packed.writestr(f"word/{name}", content)
-    return path
-
-
-def run(text: str, properties: str = "") -> str:
-    return f"<w:r>{properties}<w:t>{text}</w:t></w:r>"
-
-
-def paragraph(inner: str) -> str:
-    return f"<w:p>{inner}</w:p>"
 
 
 @pytest.mark.parametrize(
