@@ -15,7 +15,8 @@ from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 
-from turnmark.corpora.languages import LANGUAGES, Language, elided_words, without_elision
+from turnmark.corpora.function_words import function_words_of
+from turnmark.corpora.languages import LANGUAGES, UNSPACED_LANGUAGES, Language, elided_words, without_elision
 from turnmark.corpora.text import CJK, words_with_spans
 
 Analyzer = Callable[[str], list[str]]
@@ -34,7 +35,7 @@ def open_analyzer(language: str) -> Analyzer:
     """
     row = LANGUAGES.get(language, Language(name=language))
     stem = _open_stemmer(row.stemmer)
-    stop_words = _stop_words_of(row.stop_words)
+    stop_words = _stop_words_of(language, row)
     stems: dict[str, str] = {}
 
     def stemmed(word: str) -> str:
@@ -63,15 +64,19 @@ def _open_stemmer(name: str) -> Callable[[str], str]:
     return stem
 
 
-def _stop_words_of(name: str) -> frozenset[str]:
-    """Return a list of `bm25s.stopwords`.
+_PARTS_OF_RUNS = UNSPACED_LANGUAGES | {"ko"}
+"""Languages whose index terms are parts of runs of characters, and no words."""
+
+
+def _stop_words_of(language: str, row: Language) -> frozenset[str]:
+    """Return a list of `bm25s.stopwords` or, without one, the function words of a language.
 
     English has the long list: "how do I" must not outweigh a rare name (nDCG@5 on the MTRAG pools, last turn: .241 and
     .114; with Lucene's short list .221 and .093).
     """
-    if not name:
-        return frozenset()
-    return frozenset(getattr(_stop_word_lists(), f"STOPWORDS_{name}"))
+    if row.stop_words:
+        return frozenset(getattr(_stop_word_lists(), f"STOPWORDS_{row.stop_words}"))
+    return frozenset() if language in _PARTS_OF_RUNS else function_words_of(language)
 
 
 @cache

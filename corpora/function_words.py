@@ -55,6 +55,11 @@ def _table() -> Mapping[str, frozenset[str]]:
     return {language: frozenset(text.split()) for language, text in texts.items()}
 
 
+def function_words_of(language: str) -> frozenset[str]:
+    """Return the function words of a language; none for a language without a row."""
+    return _ENGLISH_WORDS if language == ENGLISH else _table().get(language, frozenset())
+
+
 @cache
 def _languages_by_word() -> Mapping[str, tuple[str, ...]]:
     by_word: dict[str, tuple[str, ...]] = dict.fromkeys(_ENGLISH_WORDS - _INTERNATIONAL_WORDS, (ENGLISH,))
@@ -127,7 +132,7 @@ def content_words(text: str, language: str = "") -> list[str]:
     language = language or language_of(text) or ENGLISH
     if language in UNSPACED_LANGUAGES:
         return _stretches(text, language)
-    function_words = _ENGLISH_WORDS if language == ENGLISH else _table().get(language, frozenset())
+    function_words = function_words_of(language)
     text_words = (without_elision(word, language) for word in words(text) if word not in function_words)
     return list(dict.fromkeys(word for word in text_words if word not in function_words))
 

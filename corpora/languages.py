@@ -27,7 +27,9 @@ class Language(Record):
 
     name: str = Field(description="English name")
     stemmer: str = Field(default="", description="name of its Snowball stemmer; empty: words are not stemmed")
-    stop_words: str = Field(default="", description="name of its list in bm25s.stopwords; empty: none is left out")
+    stop_words: str = Field(
+        default="", description="name of its list in bm25s.stopwords; empty: its function words, if it has any"
+    )
     abbreviations: str = Field(
         default="", description="abbreviations after whose dot a sentence goes on, no English word"
     )

@@ -111,6 +111,12 @@ def comparable_words(text: str) -> list[str]:
     return found
 
 
+def is_latin(text: str) -> bool:
+    """Return whether at least half of a text's letters are Latin ones without accents."""
+    letters = sum(map(str.isalpha, text))
+    return 2 * sum(char.isalpha() for char in text if char.isascii()) >= letters
+
+
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 

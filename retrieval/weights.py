@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.corpora.text import sentences
+from turnmark.corpora.text import is_latin, sentences
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.bm25 import BM25
 from turnmark.retrieval.embed import languages_of
@@ -28,7 +28,8 @@ SAMPLE_SIZE = 150
 MIN_SAMPLE_SIZE = 5
 """Minimum number of such passages. With fewer, nothing is measured."""
 UNMEASURED_SHARE = 0.3
-"""Share of its usual weight that a model gets which is neither measured nor made for the languages of the index."""
+"""Share of its usual weight that a model gets which is neither measured nor made for the languages of the index. Of
+documents in another script than Latin it gets none: models with a list of languages read these letter by letter."""
 MAX_RANK = 50
 """Ranks below this one count as not found."""
 MIN_TERMS, MAX_CHARACTERS = 3, 400
@@ -65,7 +66,8 @@ def measure_weights(index: StoredIndex) -> dict[str, RankerWeight]:
     sample = _sample(index) if len(rankers) > 1 else []
     if len(sample) < MIN_SAMPLE_SIZE:
         foreign = [name for name in rankers if not _is_at_home(name, index.manifest)]
-        return {name: RankerWeight(share=UNMEASURED_SHARE, mrr=0.0, n=0) for name in foreign}
+        share = UNMEASURED_SHARE if foreign and _is_in_latin_script(index) else 0.0
+        return {name: RankerWeight(share=share, mrr=0.0, n=0) for name in foreign}
     queries, texts = [left.sentence for left in sample], [left.text for left in sample]
     rows = [left.row for left in sample]
     scores = {name: _mean_reciprocal_rank(ranks(queries, texts, rows)) for name, ranks in rankers.items()}
@@ -98,6 +100,12 @@ def _is_at_home(ranker: str, manifest: Manifest) -> bool:
         return True
     familiar = sum(passages for language, passages in manifest.languages.items() if language in known)
     return familiar >= MIN_FAMILIAR_SHARE * manifest.passages
+
+
+def _is_in_latin_script(index: StoredIndex) -> bool:
+    """Return whether most passages of an index are; all models that declare their languages are made for Latin ones."""
+    passages = index.store.by_rows(range(min(index.manifest.passages, SAMPLE_SIZE)))
+    return 2 * sum(is_latin(passage.text) for passage in passages) >= len(passages)
 
 
 def _mean_reciprocal_rank(ranks: Sequence[int]) -> float:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from turnmark.corpora.function_words import language_of
 from turnmark.corpora.languages import UNSPACED_LANGUAGES
-from turnmark.corpora.text import CJK, comparable_words, multiset_overlap, squad_tokens, strip_citations
+from turnmark.corpora.text import CJK, comparable_words, is_latin, multiset_overlap, squad_tokens, strip_citations
 
 if TYPE_CHECKING:
     from turnmark.assistant.session import Exchange
@@ -182,12 +182,6 @@ def edit_ratio(revised: str, previous: str) -> float | None:
 def is_unspaced(text: str) -> bool:
     """Return whether a text is in a script without spaces, in which SQuAD's and rouge-score's tokens are no words."""
     return language_of(text) in UNSPACED_LANGUAGES
-
-
-def is_latin(text: str) -> bool:
-    """Return whether at least half of a text's letters are rouge-score's, which drops all others."""
-    letters = sum(map(str.isalpha, text))
-    return 2 * sum(char.isalpha() for char in text if char.isascii()) >= letters
 
 
 def grade_exchange(exchange: Exchange, history: Sequence[Message]) -> list[tuple[str, float | None, str]]:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
 from turnmark.assistant.refusal import refusal_extent
-from turnmark.corpora.text import sentences, words
+from turnmark.corpora.text import is_latin, sentences, words
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.idk import clarify_label, sample_values, unknown_label
@@ -131,19 +131,19 @@ def _lead(context: Case) -> Mapping[str, Value]:
 
 
 def _without_lead(context: Case) -> str:
-    if context.reference.strip() and not overlap.is_latin(context.reference):
+    if context.reference.strip() and not is_latin(context.reference):
         return NO_WORDS
     return f"{NO_PASSAGES}, or there is no reference answer"
 
 
 _LEAD_MEASURES = (
-    ("rouge_l.word", overlap.rouge_l_word, overlap.is_latin),
+    ("rouge_l.word", overlap.rouge_l_word, is_latin),
     ("token_recall", overlap.token_recall, _is_spaced),
 )
 NO_WORDS = "the published tokens are no words of this script"
 NO_PASSAGES = "there are no passages, or not all of their texts are known"
 REFERENCE_METRICS: tuple[Metric[Case], ...] = (
-    _against_reference("rouge_l.word", ROUGE, overlap.rouge_l_word, 100, overlap.is_latin),
+    _against_reference("rouge_l.word", ROUGE, overlap.rouge_l_word, 100, is_latin),
     _against_reference("rouge_l.word[unicode]", ROUGE_UNICODE, overlap.rouge_l_unicode, 101),
     _against_reference("token_recall", SQUAD, overlap.token_recall, 120, _is_spaced),
     _against_reference(

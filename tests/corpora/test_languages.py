@@ -55,6 +55,8 @@ def test_main_language_ignores_undecided_texts():
         ("ca", "l'ordinador", ["ordin"]),
         ("ga", "d'fhear", ["fear"]),
         ("en", "don't d'you l'oreal", ["d'you", "l'oreal"]),
+        ("ar", "كم يمكن استعارة الكتب من المكتبة؟", ["استعار", "كتب", "مكتب"]),
+        ("pl", "jak działa drukarka i skaner", ["dz", "drukark", "skaner"]),
         ("he", "המדפסת", ["המדפסת", "מדפסת", "דפסת"]),
         ("none", "The Machines", ["the", "machines"]),
         ("xx", "The Machines", ["the", "machines"]),

@@ -79,3 +79,18 @@ def test_a_tiny_index_in_another_language_trusts_no_english_embedder(tmp_path):
     manifest = open_index("two").manifest
     assert manifest.weights["dense"].n == 0
     assert not manifest.trusts_cosines()
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("ضع جزءا من الخل وجزأين من الماء في الغلاية واتركها ثلاثين دقيقة.", 0.0),
+        ("Налейте в чайник одну часть уксуса и две части воды, потом вскипятите.", 0.0),
+        ("Einen Teil Essig und zwei Teile Wasser in den Kessel geben und aufkochen.", 0.3),
+    ],
+)
+def test_index_too_small_to_measure_trusts_a_model_by_the_script(tmp_path, text, share):
+    write(tmp_path / "docs", kettle=text)
+    build_index(tmp_path / "docs", "small")
+    weights = open_index("small").manifest.weights
+    assert {name: weight.share for name, weight in weights.items()} == {"dense": share}
