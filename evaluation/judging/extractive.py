@@ -19,7 +19,7 @@ from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, Gener
 from turnmark.assistant.refusal import refusal_extent, refusal_wording
 from turnmark.assistant.steps.support import Sources, content_stems, language_of_sources, stems
 from turnmark.corpora.text import plain, sentences, strip_citations, words
-from turnmark.evaluation.judging.rubrics import EMBEDDED, by_code, needs
+from turnmark.evaluation.judging.rubrics import EMBEDDED, by_code, needs, unless_unreadable
 from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyle, MetricStyles
 from turnmark.evaluation.metrics.idk import IDK_VALUES
 from turnmark.evaluation.tasks.items import Case
@@ -79,7 +79,8 @@ def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
     ) -> Rubric:
         description = f"embedded judge over {embedder}, no language model: people's {by}"
         return Rubric(
-            name, description, (), by_code(EMBEDDED, grade), needs(**looks_at), extra=_extra(embedder), shown=shown
+            name, description, (), by_code(EMBEDDED, grade), unless_unreadable(embedder, needs(**looks_at)),
+            extra=_extra(embedder), shown=shown,
         )  # fmt: skip
 
     return (

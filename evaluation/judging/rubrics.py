@@ -14,6 +14,7 @@ from turnmark.assistant.asking import Failure
 from turnmark.assistant.budget import FittedPrompt, fit_prompt, prompt_room
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
+from turnmark.corpora.text import is_latin
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.tasks.items import Case
@@ -188,3 +189,20 @@ def needs(passages: bool = False, reference: bool = False) -> Callable[[Case], s
         return None
 
     return without
+
+
+def unless_unreadable(embedder: str, without: Callable[[Case], str | None]) -> Callable[[Case], str | None]:
+    """Extend the function `Rubric.without` of a rubric by an embedder to texts in a script that it cannot read.
+
+    The cosines of an English embedder are as high for any two Chinese sentences as for two that say the same.
+    """
+    from turnmark.retrieval.embed import languages_of
+
+    known = languages_of(embedder)
+
+    def without_readable(case: Case) -> str | None:
+        if known is not None and not is_latin(case.reference or case.question):
+            return f"the embedder {embedder} cannot read this script; name another one with --embedder"
+        return without(case)
+
+    return without_readable

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
+
 from tests.evaluation.benched import asked, assistant_of, done, minilm, only, open_task, values
 from tests.evaluation.conftest import WordCount
 from tests.evaluation.instructions import row, written
@@ -190,3 +192,44 @@ def test_reply_in_two_parts_is_parsed_when_scored(tmp_path):
     assert judged_steps(bench.context(item, done(item, "Light it. Bake it.")))[0] == ["Light it.", "Bake it."], (
         "as it is"
     )
+
+
+KETTLE = {
+    "id": "kettle",
+    "title": "水壶除垢",
+    "text": "步骤：\n\n1. 往水壶里倒入白醋。\n2. 把白醋烧开。\n3. 用清水冲洗两遍。",
+}
+CHINESE = row(
+    documents=[KETTLE], question="怎样给水壶除垢？", answer="先倒入白醋并烧开，再用清水冲洗两遍。",
+    procedure=["倒入白醋。", "把白醋烧开。", "用清水冲洗两遍。"],
+)  # fmt: skip
+
+
+def test_chinese_sample_is_measured_by_characters(tmp_path):
+    bench = open_task(InsCoQA, written(tmp_path, CHINESE), "documents")
+    (note,) = bench.notes
+    assert note.startswith("the embedder minilm does not know the language of the data (zh); ")
+    item = only(bench)
+    sample = bench.answer(item, None)
+    assert [step["step"] for step in sample.procedure] == ["往水壶里倒入白醋。", "把白醋烧开。", "用清水冲洗两遍。"]
+    measured = values(bench, item, done(item, "倒入白醋，烧开，用清水冲洗 [1]。", marks=1))
+    assert [measured[name] for name in ("rouge_l.word", "token_recall", "k_precision")] == [None, None, None]
+    assert measured["token_recall[unicode]"] == 11 / 16
+    assert measured["k_precision[unicode]"] == 1
+    assert measured["rouge_l.word[unicode]"] == pytest.approx(2 * 11 / (11 + 16))
+
+
+def test_chinese_reply_in_two_parts_is_parsed_when_scored(tmp_path):
+    bench = open_task(InsCoQA, written(tmp_path, CHINESE), "prompt")
+    item = only(bench)
+    context = bench.context(item, done(item, "答案：倒入白醋，烧开。\n步骤：\n1、倒入白醋。\n2、烧开。"))
+    assert (context.answer, judged_steps(context)[0]) == ("倒入白醋，烧开。", ["倒入白醋。", "烧开。"])
+    assert context.format_ok
+
+
+def test_judge_by_an_english_embedder_is_not_applicable_to_chinese(tmp_path):
+    item = only(bench := open_task(InsCoQA, written(tmp_path, CHINESE), "documents"))
+    context = bench.context(item, done(item, "倒入白醋，烧开。"))
+    embedded = [rubric for rubric in InsCoQA.rubrics("documents", "minilm") if rubric.name.endswith("[embedded]")]
+    reasons = [rubric.without(context) for rubric in embedded]
+    assert reasons == ["the embedder minilm cannot read this script; name another one with --embedder"] * 2

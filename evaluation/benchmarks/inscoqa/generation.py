@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -26,7 +27,9 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import home, write_atomic
 from turnmark.corpora import inscoqa
 from turnmark.corpora.checking import PRINTED, inscoqa_figures, unlike_printed
+from turnmark.corpora.function_words import language_of
 from turnmark.corpora.inscoqa import InscoqaTask, InstructionalDocument, Split
+from turnmark.corpora.models import MULTILINGUAL
 from turnmark.corpora.rows import Source
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.inscoqa.options import InscoqaOptions
@@ -46,6 +49,7 @@ from turnmark.evaluation.tasks.measures import (
 from turnmark.evaluation.tasks.metric import Metric, metric
 from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
 from turnmark.evaluation.tasks.turns import heading_of, prompted_sample, strip_marks, turn_sample
+from turnmark.retrieval.suited import foreign_languages
 from turnmark.retrieval.task_passages import Embed, cache_by_list, cut_passages, nearest_among, ranked_by
 
 SETTINGS = ("documents", "prompt", "rag")
@@ -108,6 +112,15 @@ def _content_hash(document: InstructionalDocument) -> str:
     return hashlib.sha256(f"{document.title}\0{document.text}".encode()).hexdigest()
 
 
+def _embedder_notes(embedder: str, languages: Mapping[str, int]) -> tuple[str, ...]:
+    """Return a note if the embedder that ranks the passages does not know the languages of the questions."""
+    foreign = foreign_languages(embedder, languages)
+    if not foreign:
+        return ()
+    advice = f"--embedder {MULTILINGUAL.name} knows more languages (turnmark model get {MULTILINGUAL.name})"
+    return (f"the embedder {embedder} does not know the language of the data ({', '.join(foreign)}); {advice}",)
+
+
 class InsCoQA(Task):
     """A split of InsCoQA in one setting.
 
@@ -150,9 +163,15 @@ class InsCoQA(Task):
         splits = inscoqa.splits(source.root) or ("test",)
         self.split = inscoqa.split_named(request.data) or splits[-1]  # `test` comes last
         files = {f"{self.split}.jsonl": source.root / f"{self.split}.jsonl"}
-        rows = inscoqa.stream_tasks(source.root, self.split)
-        domains = {row.domain for row in rows if not isinstance(row, Problem)}
+        domains: set[str] = set()
+        languages: Counter[str] = Counter()
+        for row in inscoqa.stream_tasks(source.root, self.split):
+            if not isinstance(row, Problem):
+                domains.add(row.domain)
+                languages[language_of(row.question)] += 1
         self.domains = choose_domains(sorted(domains), request.domains)
+        if self.setting != "prompt" and not request.scoring:
+            self.notes = _embedder_notes(request.embedder, languages)
         self.data = data_used(source, files)
         if self.setting == "rag":
             path = home() / "cache" / f"inscoqa-{fingerprint(files)[:16]}.jsonl"

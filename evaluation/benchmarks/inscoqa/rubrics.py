@@ -38,6 +38,7 @@ from turnmark.evaluation.judging.rubrics import (
     failed_outcome,
     judge_prompt,
     needs,
+    unless_unreadable,
 )
 from turnmark.evaluation.judging.verdicts import ask_ratings
 from turnmark.evaluation.metric_style import MetricStyle
@@ -236,12 +237,14 @@ def extractive_inseval(embed: Embed, embedder: str) -> tuple[Rubric, Rubric]:
     return (
         Rubric(
             SCORE_NAME, f"{prefix}1 + 9 F{BETA:g} of meaning and words shared with the reference", (),
-            by_code(EMBEDDED, partial(_score, embedded=embedded)), needs(reference=True),
+            by_code(EMBEDDED, partial(_score, embedded=embedded)),
+            unless_unreadable(embedder, needs(reference=True)),
             extra=json.dumps([embedder, BETA]), shown=RATING_SHOWN,
         ),
         Rubric(
             COMPLETION_NAME, f"{prefix}share of reference steps matched one to one", (),
-            by_code(EMBEDDED, partial(_completion, embedded=embedded)), without_procedure,
+            by_code(EMBEDDED, partial(_completion, embedded=embedded)),
+            unless_unreadable(embedder, without_procedure),
             extra=json.dumps([embedder, MIN_STEP_LIKENESS]), shown=COMPLETION_SHOWN,
         ),
     )  # fmt: skip
