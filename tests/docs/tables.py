@@ -29,7 +29,7 @@ WORDS: dict[str, str | tuple[str, ...]] = {
     "--judge …": "embedded",
     "BENCHMARK": "mtrag",
     "--n 50": "2",
-    "--domains Understanding": "Knowledge",
+    "--out refs": ("refs", "--limit", "3"),
     "--domains clapnq": "almanac",
     "--domains fiqa": "handbook",
     "--domains clapnq,fiqa": "almanac",
