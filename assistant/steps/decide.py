@@ -38,9 +38,7 @@ class GradeEvidence:
         level = turn.retriever.sure_from() if turn.retriever else None
         may_search_again = turn.rounds_left > 0 and turn.evidence is None
         for part in turn.parts:
-            part.judgment = grade_evidence(
-                wordings_of(part, turn.languages), part.hits, turn.embed, turn.trusted, level
-            )
+            part.judgment = _grade_part(turn, part, level)
             part.narrower_query = ""
             if _may_be_unsure(part, level) and (word := _unknown_word(turn, part)):
                 part.judgment = part.judgment.model_copy(
@@ -49,6 +47,19 @@ class GradeEvidence:
             if may_search_again and part.judgment.decision != "answer":
                 part.narrower_query = narrower_query(part)
         turn.decide()
+
+
+def _grade_part(turn: Turn, part: Part, level: float | None) -> Judgment:
+    """Judge the evidence of a part; a message in no language of the documents is judged by the model's phrases, too."""
+    wordings = [wordings_of(part, turn.languages)]
+    if _is_foreign(turn):
+        wordings += [[phrase] for phrase in part.phrases]
+    judgments = [grade_evidence(texts, part.hits, turn.embed, turn.trusted, level) for texts in wordings]
+    return max(judgments, key=lambda judgment: judgment.confidence)
+
+
+def _is_foreign(turn: Turn) -> bool:
+    return bool(turn.languages) and turn.language not in turn.languages
 
 
 MIN_KNOWN_SHARE = 0.4
@@ -73,7 +84,7 @@ def _unknown_word(turn: Turn, part: Part) -> str:
 
     Not in English, whose thresholds were chosen on conversations.
     """
-    if turn.trusted or turn.language == ENGLISH:
+    if turn.trusted or turn.language == ENGLISH or _is_foreign(turn):
         return ""
     terms = terms_of(part.text, turn.languages)
     shares = turn.word_shares(terms)
