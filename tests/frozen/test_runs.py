@@ -56,7 +56,7 @@ EVAL: dict[str, str] = {
     "inscoqa-prompt": f"inscoqa --setting prompt --limit 2 --generator {SCRIPTED}",
     "inscoqa-rag": "inscoqa --setting rag --retriever bm25 --limit 2",
     "compound-decompose": "compound-qa --sample 4",
-    "compound-judge": f"compound-qa --limit 2 --judge {RATED}",
+    "compound-judge": "compound-qa --limit 2 --judge replay:pairs.jsonl",
     "compound-vanilla": f"compound-qa --setting vanilla --limit 2 --generator {SCRIPTED}",
     "compound-cot": f"compound-qa --setting cot --limit 2 --generator {SCRIPTED}",
     "compound-few-shot": f"compound-qa --setting few-shot --limit 2 --generator {SCRIPTED}",
@@ -74,7 +74,10 @@ SCORE: dict[str, str] = {
     "score-trec": "mtrag --task retrieval --predictions run.trec",
 }
 TIMED = ("timings", "usage")
-SCRIPTS = ("replies.jsonl", "ratings.jsonl", "verdicts.jsonl", "official.jsonl", "ours.jsonl", "run.trec")
+SCRIPTS = (
+    *("replies.jsonl", "ratings.jsonl", "verdicts.jsonl", "pairs.jsonl"),
+    *("official.jsonl", "ours.jsonl", "run.trec"),
+)
 
 
 def rounded(value: Any) -> Any:
