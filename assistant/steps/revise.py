@@ -369,7 +369,7 @@ MAX_SHORTENED_SHARE = 0.7
 
 
 def _shorten(blocks: Sequence[str]) -> str:
-    """Shorten an answer to its first quotation, or to the best sentence, or else to its first half.
+    """Shorten an answer to its first quotation, or to that quotation's best sentence, or else to its first half.
 
     Of these, the first one that is much shorter is taken; if none is, the shortest.
     """
@@ -386,7 +386,7 @@ def _shortened(blocks: Sequence[str]) -> Iterator[str]:
     items = _items(bodies) or _rows(bodies)
     quotation = "" if items else "\n\n".join(blocks)
     if starts:
-        quotation = blocks[starts[0]]
+        quotation = "\n\n".join(blocks[starts[0] : starts[1] if len(starts) > 1 else None])
     best = _BEST_SENTENCE.search(quotation)
     if best:
         yield best["sentence"] + best["end"]

@@ -327,7 +327,7 @@ _ASKS = re.compile(
 
 def may_be_standalone(message: str, likely: tuple[str, ...] = ()) -> bool:
     """Return whether a short question may be complete in itself: it has at least two terms ("How old is the moon?")."""
-    if refers_back(message, likely) or _count_terms(terms_of(message, likely)) < 2:
+    if refers_back(message, likely) or len(terms_of(message, likely)) < 2:
         return False
     phrases = phrases_for(message, likely)
     if phrases is not None:
