@@ -423,6 +423,7 @@ class Mtrag(Task):
             return super().found(item)
         turn, passages = item.task, self._passages
         retriever = passages.retriever(turn)
+        hits: Sequence[Hit]
         try:
             if retriever is not None and passages.queries is None:
                 assistant = self._assistant(retriever, None)
