@@ -1,4 +1,4 @@
-"""The routes of the server: chat completions, responses, models, page pictures, health and the page."""
+"""The routes of the server: completions, responses, models, documents, pictures, ratings, health and the page."""
 
 from __future__ import annotations
 
@@ -16,16 +16,20 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
+from turnmark.assistant.serving.documents import describe_documents, read_document
 from turnmark.assistant.serving.guard import Guard
 from turnmark.assistant.serving.pictures import draw_cited_page, parse_picture_request
+from turnmark.assistant.serving.ratings import RatedAnswers, parse_rating
 from turnmark.assistant.serving.reply import ReplyForm, json_bytes, json_response, refuse
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, parse_response_request
 from turnmark.assistant.serving.responses import ResponseForm
 from turnmark.assistant.serving.turns import Turns
 from turnmark.assistant.types import Reply
+from turnmark.core.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
+    from turnmark.retrieval.index import Index
 
 PAGE_FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
@@ -50,11 +54,18 @@ def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], 
     app = FastAPI(title="Turnmark", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     _convert_errors(app)
 
+    rated = RatedAnswers(turns.assistant.config)
+
     @app.post("/v1/chat/completions")
     async def complete(request: Request) -> Response:
         chat_request = parse_request(await _read_body(request), model)
-        form = ReplyForm(f"chatcmpl-{uuid.uuid4().hex}", int(time.time()), model, chat_request)
-        return await _send_reply(turns, chat_request, form, request)
+        identity = f"chatcmpl-{uuid.uuid4().hex}"
+        form = ReplyForm(identity, int(time.time()), model, chat_request)
+
+        def on_reply(reply: Reply) -> None:
+            rated.remember(identity, chat_request.message, reply)
+
+        return await _send_reply(turns, chat_request, form, request, on_reply)
 
     @app.post("/v1/responses")
     async def respond(request: Request) -> Response:
@@ -72,21 +83,49 @@ def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], 
             raise Refusal(message, "model", 404, "model_not_found")
         return json_response(_model_object(turns.assistant))
 
-    @app.get("/v1/picture")
-    async def picture(request: Request) -> Response:
-        picture_request = parse_picture_request(request.query_params)
-        index = turns.assistant.index
-        assert index is not None, "a server is opened over an index"
-        content = await run_in_threadpool(draw_cited_page, index, picture_request)
-        return Response(content, media_type="image/png")
-
     @app.get("/healthz")
     async def health() -> Response:
         return json_response({"status": "ok"})
 
+    _add_page_routes(app, turns, rated)
+    return Guard(app, host, token)
+
+
+def _add_page_routes(app: FastAPI, turns: Turns, rated: RatedAnswers) -> None:
+    """Add the files of the page, and what it requests beyond answers."""
+
+    def index() -> Index:
+        index = turns.assistant.index
+        assert index is not None, "a server is opened over an index"
+        return index
+
+    @app.get("/v1/documents")
+    async def documents(request: Request) -> Response:
+        try:
+            return json_response(await run_in_threadpool(describe_documents, index(), request.query_params))
+        except RequestError as error:
+            raise Refusal(error.problems) from error
+
+    @app.get("/v1/document")
+    async def document(request: Request) -> Response:
+        return json_response(await run_in_threadpool(read_document, index(), request.query_params))
+
+    @app.get("/v1/picture")
+    async def picture(request: Request) -> Response:
+        picture_request = parse_picture_request(request.query_params)
+        content = await run_in_threadpool(draw_cited_page, index(), picture_request)
+        return Response(content, media_type="image/png")
+
+    @app.post("/v1/ratings")
+    async def rate(request: Request) -> Response:
+        rating = parse_rating(await _read_body(request))
+        try:
+            return json_response({"object": "rating", "session": await run_in_threadpool(rated.rate, rating)})
+        except TurnmarkError as error:
+            raise Refusal(str(error), status=500) from error
+
     for path, (file, kind) in PAGE_FILES.items():
         app.add_route(path, _page_endpoint(file, kind))
-    return Guard(app, host, token)
 
 
 def _page_endpoint(file: str, kind: str) -> Callable[[Request], Any]:
@@ -130,22 +169,32 @@ async def _read_body(request: Request) -> bytes:
 
 
 async def _send_reply(
-    turns: Turns, chat_request: ChatRequest, form: ReplyForm | ResponseForm, request: Request
+    turns: Turns,
+    chat_request: ChatRequest,
+    form: ReplyForm | ResponseForm,
+    request: Request,
+    on_reply: Callable[[Reply], None] = lambda _: None,
 ) -> Response:
-    """Send a reply, complete or streamed."""
+    """Send a reply, complete or streamed; `on_reply` gets it first."""
     if not chat_request.stream:
-        return await _send_complete(turns, chat_request, form, request)
+        return await _send_complete(turns, chat_request, form, request, on_reply)
     headers = {"X-Accel-Buffering": "no"}
-    return StreamingResponse(_stream_reply(turns, chat_request, form), media_type="text/event-stream", headers=headers)
+    chunks = _stream_reply(turns, chat_request, form, on_reply)
+    return StreamingResponse(chunks, media_type="text/event-stream", headers=headers)
 
 
 async def _send_complete(
-    turns: Turns, chat_request: ChatRequest, form: ReplyForm | ResponseForm, request: Request
+    turns: Turns,
+    chat_request: ChatRequest,
+    form: ReplyForm | ResponseForm,
+    request: Request,
+    on_reply: Callable[[Reply], None],
 ) -> Response:
     """Send a complete reply; stop the turn if the client disconnects."""
     async with aclosing(turns.events(chat_request)) as events:
         async for event in events:
             if isinstance(event, Reply):
+                on_reply(event)
                 return json_response(form.completion(event))
             if isinstance(event, Refusal):
                 return refuse(event)
@@ -155,7 +204,7 @@ async def _send_complete(
 
 
 async def _stream_reply(
-    turns: Turns, chat_request: ChatRequest, form: ReplyForm | ResponseForm
+    turns: Turns, chat_request: ChatRequest, form: ReplyForm | ResponseForm, on_reply: Callable[[Reply], None]
 ) -> AsyncIterator[bytes]:
     """Send a reply as server-sent events; stop the turn if the client disconnects."""
     for chunk in form.begin():
@@ -168,6 +217,8 @@ async def _stream_reply(
             if isinstance(event, Refusal):
                 chunks = form.failed(event)
             else:
+                if isinstance(event, Reply):
+                    on_reply(event)
                 chunks = form.end(event) if isinstance(event, Reply) else form.event(event)
             for chunk in chunks:
                 yield _encode_event(chunk)

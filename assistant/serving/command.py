@@ -64,7 +64,7 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
 
     try:
         warm_up(assistant)
-        turns = Turns(assistant, turns_at_once(assistant))
+        turns = Turns(assistant, turns_at_once(assistant), hides_details=True)
         with watching:
             run_server(make_app(turns, request.host, secret, on_ready), turns.close, listening)
     finally:

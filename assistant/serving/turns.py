@@ -17,6 +17,7 @@ from turnmark.assistant.open import up_to_date
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.untrusted import one_line
 from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:
@@ -30,16 +31,30 @@ _SERVER_STOPPED = Refusal(
     "the server shut down before the turn was finished; ask again when it is back", status=503, code="stopped"
 )
 
+_MODEL_PROBLEMS = {
+    "auth": "refused the server's key",
+    "bad_request": "refused the request",
+    "rate_limited": "has too many requests; try again later",
+    "refused": "refused to answer",
+    "timeout": "did not answer in time",
+    "unavailable": "cannot be reached or failed",
+}
+"""What clients are told about an error of the language model, by its kind."""
+
 
 class Turns:
     """Runs turns of an assistant in threads, at most `at_once` concurrently; further turns wait.
 
     A turn as a whole has no deadline. Its calls of models and stores have deadlines, because only they know whether
     more output is still coming.
+
+    Args:
+        hides_details: whether errors of the language model are logged, and clients are told only their kind.
     """
 
-    def __init__(self, assistant: Assistant, at_once: int) -> None:
+    def __init__(self, assistant: Assistant, at_once: int, hides_details: bool = False) -> None:
         self.assistant = assistant
+        self._hides_details = hides_details
         self._opening = threading.Lock()
         self._pool = ThreadPoolExecutor(at_once, "turnmark-turn")
         self._stops: set[Stop] = set()
@@ -95,6 +110,8 @@ class Turns:
         except TurnStopped:
             return _SERVER_STOPPED
         except GeneratorError as error:
+            if self._hides_details:
+                return _hide_details(error)
             return Refusal(str(error), status=504 if error.kind == "timeout" else 502, code=error.kind)
         except RequestError as error:
             return Refusal(error.problems)
@@ -105,6 +122,17 @@ class Turns:
             frames = "".join(traceback.format_tb(error.__traceback__))
             logging.getLogger("turnmark").error("a turn failed unexpectedly (%s):\n%s", type(error).__name__, frames)
             return Refusal(f"the turn failed unexpectedly ({type(error).__name__})", status=500)
+
+
+def _hide_details(error: GeneratorError) -> Refusal:
+    """Log an error of the language model, and return what its clients may know.
+
+    The error names the endpoint and the variable of its key, which concern only the person who runs the server.
+    """
+    logging.getLogger("turnmark").error("the language model failed: %s", one_line(error))
+    problem = _MODEL_PROBLEMS.get(error.kind, "failed")
+    message = f"the server's language model {problem}; the server's log has the details"
+    return Refusal(message, status=504 if error.kind == "timeout" else 502, code=error.kind)
 
 
 def turns_at_once(assistant: Assistant) -> int:

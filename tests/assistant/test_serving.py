@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import signal
 import socket
@@ -25,7 +26,9 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.serving.http_server import listen
 from turnmark.assistant.serving.request import ChatRequest
 from turnmark.assistant.serving.turns import Turns
+from turnmark.assistant.session_files import read_session
 from turnmark.core.errors import TurnmarkError
+from turnmark.retrieval.build import build_index
 
 pytestmark = pytest.mark.server
 
@@ -202,6 +205,68 @@ def test_turn_fails_when_the_model_falls_silent(home):
         [refusal] = outcomes(assistant_over("demo", f"openai:tiny@{endpoint.url}?deadline=0.3"))
     assert (refusal.status, refusal.code) == (504, "timeout")
     assert "sent nothing for 0.3 s; ?deadline=SECONDS in its spec gives it longer" in str(refusal)
+
+
+def test_refused_key_is_explained_in_the_log_only(plain_home):
+    with (
+        ScriptedServer(Status(401)) as endpoint,
+        serving(
+            plain_home, "--generator", f"openai:tiny@{endpoint.url}?retries=0", OPENAI_API_KEY="sk-nobody"
+        ) as running,
+    ):
+        response = running.post(said())
+        _, printed = running.end(signal.SIGTERM)
+    problem = "the server's language model refused the server's key; the server's log has the details"
+    assert (response.status_code, response.json()["error"]["code"]) == (502, "auth")
+    assert response.json()["error"]["message"] == problem
+    assert endpoint.url in printed
+    assert "sk-nobody" not in printed
+
+
+def test_documents_are_listed_with_the_state_of_their_files_and_opened(home_with_notes):
+    notes, running = home_with_notes
+    (notes / "gone.md").unlink()
+    os.utime(notes / "new.md", (2e9, 2e9))
+    listed = running.get("/v1/documents").json()
+    states = {entry["path"]: entry["state"] for entry in listed["data"]}
+    assert states == {"gone.md": "missing", "new.md": "changed", "old.md": "current"}
+    assert listed["total"] == 3
+    assert [entry["path"] for entry in running.get("/v1/documents?words=kettle").json()["data"]] == ["old.md"]
+    assert "Fill the kettle" in running.get("/v1/document?document=old.md").json()["text"]
+    assert running.get("/v1/document?document=../token").status_code == 404
+    assert running.get("/v1/document").status_code == 404
+
+
+@pytest.fixture
+def home_with_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Server]]:
+    """Start a server over three notes."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    for name, text in (("old", "# Kettles\n\nFill the kettle."), ("new", "# Forks"), ("gone", "# Spoons")):
+        (notes / f"{name}.md").write_text(f"{text}\n\nThey are kept in the drawer.\n")
+        os.utime(notes / f"{name}.md", (1e9, 1e9))
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    build_index(notes, "demo", retriever="bm25")
+    with serving(tmp_path / "home") as running:
+        yield notes, running
+
+
+def test_rating_stores_the_answer_with_its_conversation(home_with_notes):
+    _, running = home_with_notes
+    first, second = (running.post(said(f"How is the kettle filled{end}")).json() for end in ("?", " now?"))
+
+    def rate(**fields: Any) -> httpx.Response:
+        body = {"conversation": "0123456789abcdef", "answer": second["id"], "before": [first["id"]], **fields}
+        return httpx.post(f"{running.url}/v1/ratings", json=body)
+
+    assert rate(rating="good").json()["session"] == "page-0123456789abcdef"
+    assert rate(rating="bad").status_code == 200
+    conversation, _ = read_session("page-0123456789abcdef")
+    assert [(one.turn, one.rating) for one in conversation.exchanges] == [(1, None), (2, "bad")]
+    assert conversation.exchanges[1].reply.answer == second["turnmark"]["answer"]
+    assert rate(rating="good", answer="chatcmpl-unknown").status_code == 404
+    assert rate(rating="splendid").status_code == 400
+    assert rate(rating="good", conversation="../../etc").status_code == 400
 
 
 def test_shutdown_stops_running_and_queued_turns(home):
@@ -411,7 +476,7 @@ def test_failing_model_ends_a_stream_of_responses(home, plain_home):
         client = openai.OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0)
         *_, last = client.responses.create(model="demo", input=ASK, stream=True)
         assert (last.type, last.response.status) == ("response.failed", "failed")
-        assert "500" in last.response.error.message
+        assert last.response.error.message.startswith("the server's language model cannot be reached or failed;")
         with pytest.raises(openai.InternalServerError):
             client.responses.create(model="demo", input=ASK)
 

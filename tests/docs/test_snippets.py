@@ -13,6 +13,7 @@ import pytest
 from tests.docs.commandline import parsed
 from tests.docs.pages import Block, blocks
 from tests.docs.scene import Scene, inside
+from turnmark.assistant.serving.ratings import parse_rating
 
 PYTHON = [block for block in blocks() if block.kind == "python"]
 TOML = [block for block in blocks() if block.kind == "toml"]
@@ -108,9 +109,13 @@ def _client_settings(path: Path) -> object:
     return server["command"] == "turnmark" and parsed(server["args"])["index"] == ["notes"]
 
 
+def _rating(path: Path) -> object:
+    return parse_rating(path.read_bytes())
+
+
 READERS: dict[str, Callable[[Path], object]] = {
     "docs/commands.md": _queries, "docs/turn.md": _script, "docs/files.md": _history,
-    "docs/mcp.md": _client_settings,
+    "docs/mcp.md": _client_settings, "docs/serve.md": _rating,
 }  # fmt: skip
 """The reader of the JSON lines of a page, by page."""
 

@@ -319,7 +319,9 @@ async function showPagePicture(source, one) {
     const drawn = el("img", "page");
     drawn.alt = `Page ${one.page} of ${one.path}, with the passage marked`;
     drawn.src = URL.createObjectURL(await answer.blob());
+    await drawn.decode();
     source.append(drawn);
+    if (source.open) drawn.scrollIntoView({ block: "nearest", behavior: scrollBehavior() });
   } catch (error) {
     source.append(el("p", "dim", error instanceof Refused ? error.message : "The picture of the page could not be loaded."));
   }
