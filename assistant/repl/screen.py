@@ -43,6 +43,8 @@ _STATUS_AFTER_STEP = {
     "decide": "writing …",
     "answer": "checking …",
 }
+MAX_UNSUPPORTED_LINES = 3
+"""Maximum sentences without support that are shown below an answer; `/why` shows all of them."""
 REDRAW_SECONDS = 0.08
 """Minimum seconds between two redraws of the unfinished paragraph."""
 
@@ -161,8 +163,13 @@ class TurnView:
 
 
 def check_lines(reply: Reply) -> list[str]:
-    """Return a line for each sentence of the answer that no section supports."""
-    return [f"not in the documents: {one_line(sentence)}" for sentence in reply.checks.unsupported]
+    """Return lines with the first sentences of the answer that no section supports, and a count of the others."""
+    unsupported = reply.checks.unsupported
+    lines = [f"not in the documents: {one_line(sentence)}" for sentence in unsupported[:MAX_UNSUPPORTED_LINES]]
+    more = len(unsupported) - len(lines)
+    if more:
+        lines.append(f"not in the documents: {more} more {'sentence' if more == 1 else 'sentences'}")
+    return lines
 
 
 def checks_line(reply: Reply) -> str:

@@ -91,7 +91,17 @@ def count_mentions(turn: Turn) -> Draft | None:
     The turn's decision becomes `answer`.
     """
     words = mentioned_words(turn.message)
-    if turn.retriever is None or turn.evidence is not None or not words:
+    if turn.evidence is not None or not words:
+        return None
+    return count_words(turn, words, turn.language)
+
+
+def count_words(turn: Turn, words: str, language: str) -> Draft | None:
+    """Return an answer that lists the documents with some words; None if no document has them.
+
+    The turn's decision becomes `answer`.
+    """
+    if turn.retriever is None:
         return None
     collection = turn.retriever.collection()
     occurrences = collection.grep(words) if collection else None
@@ -108,10 +118,10 @@ def count_mentions(turn: Turn) -> Draft | None:
         f"- {escape_marks(one_line(hit.passage.title or document))} [{number}]"
         for document, hit, number in zip(listed, hits, turn.number(hits), strict=True)
     ]
-    more = in_language(MORE_TEXT, turn.language).replace("{number}", f"{held - len(listed):,}")
+    more = in_language(MORE_TEXT, language).replace("{number}", grouped(held - len(listed), language))
     rows += [f"- … {more}"] if held > len(listed) else []
     turn.decide(Judgment(decision="answer", confidence=1.0, reason="counted in all documents"))
-    heading = _heading(words, times, held, occurrences.documents, turn.language)
+    heading = _heading(words, times, held, occurrences.documents, language)
     text = "\n".join([escape_marks(one_line(heading)), "", *rows])
     return Draft(text=text, answers=(text,), claims="")
 
@@ -122,5 +132,10 @@ def _heading(words: str, times: int, found: int, documents: int, language: str) 
         text = text.replace("times in", "time in")
     counts = {"{times}": times, "{found}": found, "{documents}": documents}
     for slot, count in counts.items():
-        text = text.replace(slot, f"{count:,}" if language == ENGLISH else str(count))
+        text = text.replace(slot, grouped(count, language))
     return text.replace("{words}", words)
+
+
+def grouped(count: int, language: str) -> str:
+    """Return a number, with commas between its thousands in English."""
+    return f"{count:,}" if language == ENGLISH else str(count)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT, in_language, not_found
+from turnmark.assistant.steps.collection import answer_about_collection
 from turnmark.assistant.steps.counting import count_mentions
 from turnmark.assistant.steps.marks import ITEM_MARK, TextLine, lines_of, without_item_mark
 from turnmark.assistant.steps.retrieve import join_passages
@@ -448,12 +449,12 @@ def list_steps(span: QuotedSpan, number: int) -> tuple[ProcedureStep, ...]:
 
 
 class Quote:
-    """Answer step without a model: a count of mentions if the message asks for one, otherwise quotations."""
+    """Answer step without a model: quotations, unless the message asks for a count or about the collection itself."""
 
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
-        turn.draft = count_mentions(turn) or quote_parts(turn) or refuse(turn)
+        turn.draft = answer_about_collection(turn) or count_mentions(turn) or quote_parts(turn) or refuse(turn)
         turn.stream(turn.draft.text)
 
 

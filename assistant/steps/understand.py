@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from turnmark.assistant.collection_questions import collection_question
 from turnmark.assistant.phrases import Phrases, fold, phrases_for
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.courtesy import is_conversational
@@ -119,6 +120,8 @@ def understand(
     message = message.strip()
     if is_conversational(message):
         return Understanding(kind="conversational", rewrite=message, sub_questions=(message,))
+    if collection_question(message, history):
+        return Understanding(rewrite=message, sub_questions=(message,))
     if is_instruction(history, message):
         return Understanding(kind="revision", rewrite=message, sub_questions=(message,))
     likely = likely_languages(history, languages)
@@ -343,7 +346,8 @@ def topic_terms(
 ) -> tuple[str, ...]:
     """Return the topic of the last question: its terms as spelled there, then the terms that were carried over to it.
 
-    Courtesies, revisions and questions that were answered by "I don't know" are skipped if there are other questions.
+    Courtesies, revisions, questions about the collection and those that were answered by "I don't know" are skipped if
+    there are other questions.
     """
     user_positions = [position for position, message in enumerate(history) if message.role == "user"]
     answered = [position for position in user_positions if _gives_topic(history, position)]
@@ -363,7 +367,7 @@ def _gives_topic(history: Sequence[Message], position: int) -> bool:
         reply = history[position + 1]
         if reply.role == "assistant" and is_refusal(reply.content):
             return False
-    return not is_conversational(question) and not edit_requests(question)
+    return not (is_conversational(question) or edit_requests(question) or collection_question(question))
 
 
 def insert_topic(message: str, topic: Sequence[str], history: Sequence[Message]) -> str:

@@ -17,7 +17,7 @@ from tests.assistant.terminal import assert_golden, screen_of
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.repl import screen
 from turnmark.assistant.repl.commands import COMMANDS, trace_lines
-from turnmark.assistant.repl.screen import MarkdownStream, TurnView, show_answer
+from turnmark.assistant.repl.screen import MAX_UNSUPPORTED_LINES, MarkdownStream, TurnView, check_lines, show_answer
 from turnmark.assistant.session import Exchange
 from turnmark.assistant.types import (
     Checks,
@@ -199,6 +199,21 @@ def test_answer_is_drawn_as_markdown_on_a_terminal_and_plain_on_a_pipe():
         out = io.StringIO()
         show_answer(Console(file=out, force_terminal=terminal, width=80, color_system=None), reply)
         assert expected in re.sub(r"\x1b\[\d*m", "", out.getvalue())
+
+
+@pytest.mark.parametrize(
+    ("count", "ending"),
+    [
+        (0, ""),
+        (3, "Sentence 2."),
+        (4, "not in the documents: 1 more sentence"),
+        (120, "not in the documents: 117 more sentences"),
+    ],
+)
+def test_few_unsupported_sentences_are_shown_and_the_others_counted(count, ending):
+    lines = check_lines(reply("Text.", checks=Checks(unsupported=tuple(f"Sentence {n}." for n in range(count)))))
+    assert len(lines) == min(count, MAX_UNSUPPORTED_LINES + 1)
+    assert "".join(lines[-1:]).endswith(ending)
 
 
 # --- the prompt ------------------------------------------------------------------------------------------------------

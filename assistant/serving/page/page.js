@@ -253,7 +253,7 @@ class Turn {
     };
     this.said.replaceChildren(...drawAnswer(el("div"), reply, cite).childNodes);
     if (reply.rewrite && reply.rewrite !== reply.question) this.showRewrite(reply.rewrite);
-    for (const one of reply.checks.unsupported || []) this.box.append(el("p", "unsupported dim", `Not in the documents: ${one}`));
+    for (const line of unsupportedLines(reply.checks.unsupported || [])) this.box.append(el("p", "unsupported dim", line));
     for (const note of reply.notes) this.box.append(el("p", "note", note));
     this.box.append(footer(reply, used.size));
     if (reply.citations.length) this.box.append(this.listSources(reply.citations, used));
@@ -325,6 +325,14 @@ async function showPagePicture(source, one) {
   } catch (error) {
     source.append(el("p", "dim", error instanceof Refused ? error.message : "The picture of the page could not be loaded."));
   }
+}
+
+const MAX_UNSUPPORTED_LINES = 3;
+
+function unsupportedLines(sentences) {
+  const lines = sentences.slice(0, MAX_UNSUPPORTED_LINES).map((one) => `Not in the documents: ${one}`);
+  const more = sentences.length - lines.length;
+  return more ? [...lines, `Not in the documents: ${more} more sentence${more === 1 ? "" : "s"}`] : lines;
 }
 
 function footer(reply, sections) {

@@ -1,0 +1,164 @@
+"""Messages about the collection, the program or the conversation, answered without a model."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.assistant.notes import notes
+from tests.opened import assistant_over
+from turnmark.assistant.collection_questions import collection_question
+from turnmark.assistant.steps.counting import MAX_LISTED_DOCUMENTS
+from turnmark.corpora.types import Message
+from turnmark.retrieval.build import build_index
+
+
+@pytest.fixture
+def shelf(home, tmp_path):
+    folder = notes(
+        tmp_path / "shelf",
+        plans="---\ndate: 2024-01-02\n---\n# Plans\n\nThe Standard plan includes one vault. "
+        "There are many documents in it, newest first.\n",
+        sync="---\ndate: 2024-03-20\n---\n# Sync\n\nSync keeps the files equal. Help is in the help menu.\n",
+        theme="# Theme\n\nA theme changes the colors. What you can do with it is listed below.\n",
+    )
+    build_index(folder, "shelf", retriever="bm25")
+    return assistant_over("shelf")
+
+
+@pytest.mark.parametrize(
+    ("message", "topic", "language"),
+    [
+        ("How many documents are there?", "count", "en"), ("how many files do you have in total", "count", "en"),
+        ("Can you tell me how many pages you have?", "count", "en"), ("Count the documents", "count", "en"),
+        ("what documents do you have?", "list", "en"), ("List all documents", "list", "en"),
+        ("Please show me your files", "list", "en"), ("What's in this collection?", "list", "en"),
+        ("Which is the newest document?", "newest", "en"), ("Which is the newest?", "newest", "en"),
+        ("What is the oldest file?", "oldest", "en"), ("which document was changed last?", "newest", "en"),
+        ("What did I ask first?", "first", "en"), ("What was my first question?", "first", "en"),
+        ("What did I just ask?", "last", "en"), ("What have I asked so far?", "asked", "en"),
+        ("What can you do?", "help", "en"), ("Help", "help", "en"), ("help!", "help", "en"), ("Who are you?",
+        "help", "en"),
+        ("How do I use this program?", "help", "en"), ("What questions can I ask?", "help", "en"),
+        ("summarize the documents", "summarize", "en"), ("Can you summarise all files?", "summarize", "en"),
+        ("Give me an overview of your documents", "summarize", "en"), ("What are the documents about?", "summarize",
+        "en"),
+        ("Wie viele Dokumente gibt es?", "count", "de"), ("Welche Dateien hast du?", "list", "de"),
+        ("Liste alle Dokumente auf", "list", "de"), ("Welches ist das neueste Dokument?", "newest", "de"),
+        ("Was habe ich zuerst gefragt?", "first", "de"), ("Was kannst du?", "help", "de"), ("Hilfe", "help", "de"),
+        ("Fasse die Dokumente zusammen", "summarize", "de"), ("Worum geht es in den Dokumenten?", "summarize", "de"),
+        ("Combien de documents y a-t-il ?", "count", "fr"), ("Quels documents as-tu ?", "list", "fr"),
+        ("Quel est le document le plus récent ?", "newest", "fr"), ("Qu'est-ce que j'ai demandé en premier ?",
+        "first", "fr"),
+        ("Que peux-tu faire ?", "help", "fr"), ("Aide", "help", "fr"), ("Résume les documents", "summarize", "fr"),
+        ("¿Cuántos documentos hay?", "count", "es"), ("¿Qué documentos tienes?", "list", "es"),
+        ("¿Cuál es el documento más reciente?", "newest", "es"), ("¿Qué pregunté primero?", "first", "es"),
+        ("¿Qué puedes hacer?", "help", "es"), ("Ayuda", "help", "es"), ("Resume los documentos", "summarize", "es"),
+        ("有多少个文档？", "count", "zh"), ("你有哪些文档？", "list", "zh"), ("列出所有文档", "list", "zh"),
+        ("哪个文档最新？", "newest", "zh"), ("我最先问了什么？", "first", "zh"), ("你能做什么？", "help", "zh"),
+        ("总结所有文档", "summarize", "zh"),
+    ],
+)  # fmt: skip
+def test_questions_about_the_collection_are_recognized(message, topic, language):
+    question = collection_question(message)
+    assert question is not None
+    assert (question.topic, question.language, question.words) == (topic, language, "")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "How many documents do I need for a visa?", "How many files are there in a vault?",
+        "How many pages can a note have?",
+        "What documents do you need for a passport?", "Which is the newest version of the firmware?",
+        "List all documents that I must bring", "Help me install the printer", "What can you do with a theme?",
+        "What can I do?", "Who are you to decide?", "Summarize the sync page", "Summarize the vacation policy",
+        "What did I ask for in the contract?", "How do I list all files in a folder?", "What is the latest release?",
+        "Wie viele Dokumente brauche ich für den Antrag?", "Welche Unterlagen muss ich mitbringen?",
+        "Hilfe beim Einrichten", "Combien de documents faut-il fournir ?", "Quels documents dois-je fournir ?",
+        "¿Cuántos documentos necesito?", "¿Qué documentos hay que presentar?", "需要多少个文件？", "文件有哪些格式？",
+        "", "?", "How many documents " + "and files " * 40,
+    ],
+)  # fmt: skip
+def test_ordinary_questions_are_not_about_the_collection(message):
+    assert collection_question(message) is None
+
+
+def test_newest_may_mean_what_was_talked_about():
+    about_phones = [Message(role="user", content="Which phones are there?")]
+    about_documents = [Message(role="user", content="How many documents are there?")]
+    assert collection_question("Which is the newest?", about_phones) is None
+    assert collection_question("Which is the newest?", about_documents) is not None
+    assert collection_question("Which is the newest document?", about_phones) is not None
+
+
+@pytest.mark.parametrize(
+    "message", ["How many documents are there?", "what documents do you have?", "list all documents"]
+)
+def test_documents_are_counted_and_listed_with_sources(shelf, message):
+    reply = shelf.reply([], message)
+    assert reply.answer == "There are 3 documents:\n\n- Plans [1]\n- Sync [2]\n- Theme [3]"
+    assert [citation.title for citation in reply.citations] == ["Plans", "Sync", "Theme"]
+    assert reply.decision == "answer"
+
+
+def test_the_newest_and_oldest_documents_are_found_by_date(shelf):
+    newest = shelf.reply([], "Which is the newest document?").answer
+    assert newest.startswith("The newest of 3 documents, by date:\n\n- Sync (2024-03-20")
+    oldest = shelf.reply([], "What is the oldest document?").answer
+    assert oldest.startswith("The oldest of 3 documents, by date:\n\n- Plans (2024-01-02")
+
+
+def test_long_list_is_shortened(home, tmp_path):
+    build_index(
+        notes(tmp_path / "m", **{f"n{n:02}": f"# Note {n}\n\nText.\n" for n in range(40)}), "m", retriever="bm25"
+    )
+    answer = assistant_over("m").reply([], "list all documents").answer
+    assert answer.startswith("There are 40 documents:\n\n- Note 0 [1]\n")
+    assert answer.endswith(f"\n- … and {40 - MAX_LISTED_DOCUMENTS} more")
+
+
+def test_documents_about_words_are_counted(shelf):
+    reply = shelf.reply([], "What files do you have about sync?")
+    assert reply.answer.startswith("“sync” is found")
+    assert "- Sync [" in reply.answer
+    assert "is found" not in shelf.reply([], "What files do you have about gardening?").answer
+
+
+def test_earlier_questions_are_repeated(shelf):
+    chat = shelf.chat()
+    assert chat.ask("What did I ask first?").answer == "You have not asked anything before this."
+    chat = shelf.chat()
+    chat.ask("Hello!")
+    chat.ask("What does a theme change?")
+    chat.ask("How many documents are there?")
+    first = chat.ask("What did I ask first?")
+    assert first.answer == "Your first question was:\n\n- What does a theme change?"
+    assert (first.decision, first.citations) == ("converse", ())
+    assert chat.ask("What was my last question?").answer.endswith("\n- What did I ask first?")
+
+
+@pytest.mark.parametrize(
+    ("message", "beginning"),
+    [("Help", "I answer questions by"), ("What can you do?", "I answer"), ("Hilfe", "Ich beantworte Fragen"),
+     ("Que peux-tu faire ?", "Je réponds"), ("你能做什么？", "我引用您的文档")],
+)  # fmt: skip
+def test_help_says_what_the_program_does(shelf, message, beginning):
+    reply = shelf.reply([], message)
+    assert reply.answer.startswith(beginning)
+    assert (reply.decision, reply.citations) == ("converse", ())
+
+
+def test_a_summary_takes_a_model(shelf):
+    chat = shelf.chat()
+    chat.ask("What does a theme change?")
+    answer = chat.ask("summarize the documents").answer  # not a request to shorten the last answer
+    assert answer.startswith("A summary of the documents takes a language model (`--generator`).")
+    assert answer.endswith("There are 3 documents:\n\n- Plans\n- Sync\n- Theme")
+
+
+def test_a_follow_up_returns_to_the_topic_before(shelf):
+    history = [Message(role="user", content="What does a theme change?"),
+               Message(role="assistant", content="The colors. [1]"),
+               Message(role="user", content="How many documents are there?"),
+               Message(role="assistant", content="There are 3 documents:")]  # fmt: skip
+    assert "theme" in shelf.reply(history, "and how do I get it?").rewrite
