@@ -100,6 +100,7 @@ class Turn:
     Written by the steps:
 
     Attributes:
+        asked: by `understand`: the question of the message in the spelling of the documents; by default the message.
         understanding: by `understand`.
         fallback: by `understand`: why it fell back to rules, a `FailureKind`; "": it did not.
         parts: by `understand`: the questions to answer, with their evidence.
@@ -128,6 +129,7 @@ class Turn:
     notify: Callable[[Event], None] = lambda _: None
     span: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext()
 
+    asked: str = ""
     understanding: Understanding = _NOT_UNDERSTOOD
     fallback: str = ""
     parts: list[Part] = field(default_factory=list)
@@ -146,6 +148,9 @@ class Turn:
     usage: dict[str, Usage] = field(default_factory=dict)
     timings: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.asked = self.asked or self.message
 
     @property
     def model(self) -> Generator:
@@ -198,7 +203,7 @@ class Turn:
         texts = understanding.asked or understanding.sub_questions
         phrases: Iterable[tuple[str, ...]] = understanding.phrases or ((),) * len(texts)
         if len(texts) == 1:
-            texts = (self.message,)
+            texts = (self.asked,)
         self.parts = [
             Part(text, question, part_phrases)
             for text, question, part_phrases in zip(texts, understanding.sub_questions, phrases, strict=True)

@@ -27,6 +27,10 @@ _HANGUL = re.compile("[\uac00-\ud7a3]")
 _CHARACTER = re.compile(f"[{CJK}]")
 
 
+MAX_CACHED_STEMS = 1_000_000
+"""Maximum stems that are cached for a language; a server must not keep every word that it is asked about."""
+
+
 @cache
 def open_analyzer(language: str) -> Analyzer:
     """Return the analyzer of a language by its code; the one without stemming for `none` and unknown languages.
@@ -40,6 +44,8 @@ def open_analyzer(language: str) -> Analyzer:
 
     def stemmed(word: str) -> str:
         if word not in stems:
+            if len(stems) >= MAX_CACHED_STEMS:
+                stems.clear()
             stems[word] = stem(word)
         return stems[word]
 

@@ -21,6 +21,7 @@ from turnmark.core.record import Record
 from turnmark.corpora.analysis import Analyzer, join_analyzers, open_analyzer
 from turnmark.corpora.languages import AUTO, ENGLISH, code_of
 from turnmark.retrieval.fusion import RankedRows, top_k
+from turnmark.retrieval.respelling import spell_codes
 
 
 class BM25Settings(Record):
@@ -91,13 +92,21 @@ class TermScores(ABC):
         """Return the rows that contain every term of a text; none for a text without terms."""
 
     @abstractmethod
+    def frequency(self, term: str) -> int:
+        """Return the number of rows that contain a term."""
+
+    def query_terms(self, text: str) -> list[str]:
+        """Return the index terms of a query, with its identifiers and versions spelled as in the index."""
+        return self.analyze(spell_codes(text, self))
+
+    @abstractmethod
     def highest(self, term: str) -> float:
         """Return the highest score of a term in any row; 0 if no row has it."""
 
     def best_share(self, text: str) -> float:
         """Return how much of a text's terms the best single row has, 0..1; rare terms weigh more."""
         unknown = lucene_idf(self.rows, 0) / 2  # about the score of a term that occurs once
-        possible = sum(self.highest(term) or unknown for term in self.analyze(text))
+        possible = sum(self.highest(term) or unknown for term in self.query_terms(text))
         return float(self.scores(text).max()) / possible if possible else 0.0
 
     def top(self, text: str, k: int, rows: NDArray[np.bool_] | None = None) -> RankedRows:
@@ -132,7 +141,6 @@ class BM25(TermScores):
         return slice(0, 0) if number is None else slice(int(self._starts[number]), int(self._starts[number + 1]))
 
     def frequency(self, term: str) -> int:
-        """Return the number of rows that contain a term."""
         part = self._part(term)
         return int(part.stop - part.start)
 
@@ -143,7 +151,7 @@ class BM25(TermScores):
 
     def scores(self, text: str) -> NDArray[np.float32]:
         total = np.zeros(self.rows, dtype=np.float32)
-        for term in self.analyze(text):
+        for term in self.query_terms(text):
             self.add_scores(term, 1.0, total)
         return total
 
@@ -166,7 +174,7 @@ class BM25(TermScores):
         )
 
     def rows_with(self, text: str) -> list[int]:
-        terms = set(self.analyze(text))
+        terms = set(self.query_terms(text))
         if not terms or not terms <= self._vocabulary.keys():
             return []
         holds = np.ones(self.rows, dtype=np.bool_)

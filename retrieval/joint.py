@@ -235,13 +235,16 @@ class JointBM25(TermScores):
 
     def scores(self, text: str) -> NDArray[np.float32]:
         totals = [np.zeros(part.rows, dtype=np.float32) for part in self._parts]
-        for term in self.analyze(text):
+        for term in self.query_terms(text):
             counts = [part.frequency(term) for part in self._parts]
             idf = lucene_idf(self.rows, sum(counts))
             for part, count, total in zip(self._parts, counts, totals, strict=True):
                 if count:
                     part.add_scores(term, idf / lucene_idf(part.rows, count), total)
         return np.concatenate(totals)
+
+    def frequency(self, term: str) -> int:
+        return sum(part.frequency(term) for part in self._parts)
 
     def highest(self, term: str) -> float:
         counts = [part.frequency(term) for part in self._parts]

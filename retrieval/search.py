@@ -15,9 +15,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from turnmark.corpora.function_words import language_of
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.fusion import Fused, RankedList, RankedRows, fuse, top_k_of
+from turnmark.retrieval.respelling import spell_codes, spell_words
 from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.task_passages import Cache
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -78,6 +80,17 @@ class IndexRetriever(Retriever):
 
     def word_shares(self, texts: Sequence[str]) -> list[float]:
         return [self.index.bm25.best_share(text) for text in texts]
+
+    def respell(self, text: str) -> str:
+        language = language_of(text, tuple(self.index.manifest.languages))
+        if language and self.index.manifest.languages and language not in self.index.manifest.languages:
+            return spell_codes(text, self.index.bm25)
+        exists = self._is_one_token if self.index.manifest.embedder is not None else None
+        return spell_words(spell_codes(text, self.index.bm25), self.index.bm25, exists)
+
+    def _is_one_token(self, word: str) -> bool:
+        """Return whether the embedder knows a word as a whole, so that it is not a typing error."""
+        return len(self.index.embedder.tokenizer()(word)) == 1
 
     def nearest(self, texts: Sequence[str]) -> list[float]:
         return self._nearest.get(texts) if self.index.manifest.trusts_cosines() else []

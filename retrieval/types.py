@@ -91,6 +91,10 @@ class Retriever(ABC):
         """Return for each text how much of its words the best passage has, 0..1; empty if it is not known."""
         return ()
 
+    def respell(self, text: str) -> str:
+        """Return a text spelled as in the documents: codes, versions, and words that no document has."""
+        return text
+
     def sure_from(self) -> float | None:
         """Return the minimum confidence of a sure answer without a model; None if it is not known."""
         return None
@@ -142,6 +146,9 @@ class RetrieverWrapper(Retriever):
 
     def word_shares(self, texts: Sequence[str]) -> Sequence[float]:
         return self.inner.word_shares(texts)
+
+    def respell(self, text: str) -> str:
+        return self.inner.respell(text)
 
     def sure_from(self) -> float | None:
         return self.inner.sure_from()

@@ -28,7 +28,7 @@ MAX_REPEATED_CHARACTERS = 300
 
 def answer_about_collection(turn: Turn) -> Draft | None:
     """Return the answer to a message about the collection, the program or the conversation; None for any other."""
-    question = collection_question(turn.message, turn.history)
+    question = collection_question(turn.asked, turn.history)
     if question is None or turn.evidence is not None or turn.retriever is None:
         return None
     if question.words:

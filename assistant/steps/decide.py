@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from turnmark.assistant.steps.identifiers import judge_identifiers
 from turnmark.assistant.steps.marks import lines_of
 from turnmark.assistant.steps.support import coverage, language_of_sources, stems
 from turnmark.assistant.steps.understand import may_be_standalone, terms_of
@@ -42,6 +43,8 @@ class GradeEvidence:
             part.narrower_query = (
                 narrower_query(part) if may_search_again and part.judgment.decision != "answer" else ""
             )
+            if not turn.trusted:
+                part.judgment = judge_identifiers(part.text, part.hits, part.judgment)
             if _may_be_unsure(part, level) and (word := _unknown_word(turn, part)):
                 part.judgment = part.judgment.model_copy(
                     update={"decision": "partial", "reason": f"“{word}” is in no passage"}

@@ -15,6 +15,7 @@ from itertools import product
 from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT, in_language, not_found
 from turnmark.assistant.steps.collection import answer_about_collection
 from turnmark.assistant.steps.counting import count_mentions
+from turnmark.assistant.steps.identifiers import has_identifier, identifiers_in
 from turnmark.assistant.steps.marks import ITEM_MARK, TextLine, lines_of, without_item_mark
 from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.assistant.steps.support import content_stems, language_of_sources, stems
@@ -74,7 +75,7 @@ def rate_lines(part: Part, embed: Embed | None) -> list[RatedLine]:
     The score is the sum of the cosine with the mean of the part's wordings, the share of the part's words in the line
     (rare words count more), and the rank of the hit, because the retriever read the complete passage. Without an
     embedder the cosine counts as 0. The table rows that have most of the part's words rank like the first hit, because
-    the retriever found the table, not the row.
+    the retriever found the table, not the row. Lines with the identifiers of the question come before all others.
     """
     hits = [*part.hits, *part.tables]
     candidates = _candidate_lines(part.hits)
@@ -93,7 +94,13 @@ def rate_lines(part: Part, embed: Embed | None) -> list[RatedLine]:
         cosine + WORDS_WEIGHT * share + RANK_WEIGHT * rank
         for cosine, share, rank in zip(cosines, shares, ranks, strict=True)
     ]
-    ranked = sorted(range(len(candidates)), key=lambda number: (-scores[number], number))
+    texts, headings = _texts_and_headings(candidates, hits)
+    names = identifiers_in(part.text)
+    is_exact = [
+        all(has_identifier(f"{heading}\n{text}", name) for name in names)
+        for text, heading in zip(texts, headings, strict=True)
+    ]
+    ranked = sorted(range(len(candidates)), key=lambda number: (not is_exact[number], -scores[number], number))
     return [RatedLine(*candidates[number], scores[number]) for number in ranked]
 
 

@@ -15,6 +15,7 @@ from itertools import pairwise, zip_longest
 from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.history import sections_room
+from turnmark.assistant.steps.identifiers import exact_first
 from turnmark.assistant.steps.understand import NearestCosines, likely_languages, no_cosines, understand, with_topic
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding, Usage
@@ -138,6 +139,7 @@ def _search(turn: Turn, retriever: Retriever, depth: int) -> None:
         (part,) = turn.parts
         query = _query(turn, part)
         (candidates,) = retriever.search([query], depth)
+        candidates = exact_first(part.text, candidates)
         hits = candidates[: turn.top_k]
         turn.searched(query, hits, "the message")
         part.hits = drop_repeats(hits)
@@ -162,6 +164,7 @@ def _search_compound(turn: Turn, retriever: Retriever, depth: int) -> None:
     *results, message_hits = retriever.search([*queries, message_query], depth)
     message_hits = message_hits[: turn.top_k]
     for number, (part, query, candidates) in enumerate(zip(turn.parts, queries, results, strict=True)):
+        candidates = exact_first(part.text, candidates)
         hits = candidates[: turn.top_k]
         turn.searched(query, hits, "a part of the message", number)
         part.hits = _with_more(hits, message_hits, turn.top_k)
@@ -188,7 +191,7 @@ def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[
 
 def _message_query(turn: Turn) -> Query:
     """Return one query for a compound message, with a model's questions and search phrases as variants."""
-    query = turn_query(turn.understanding, turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
+    query = turn_query(turn.understanding, turn.history, turn.asked, turn.nearest, turn.languages, turn.word_shares)
     phrases = [phrase for part in turn.parts for phrase in part.phrases]
     questions = [part.question for part in turn.parts] if phrases else []
     return _with_variants(query, dict.fromkeys((*questions, *phrases)))
@@ -198,7 +201,7 @@ def _query(turn: Turn, part: Part) -> Query:
     """Return the query of a part: as typed, with its complete question and its search phrases as variants."""
     understood = turn.understanding
     if len(turn.parts) == 1:
-        query = turn_query(understood, turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
+        query = turn_query(understood, turn.history, turn.asked, turn.nearest, turn.languages, turn.word_shares)
     else:
         variants = (part.question,) if part.question != part.text else ()
         history = () if understood.standalone else turn.history

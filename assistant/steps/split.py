@@ -134,6 +134,16 @@ def split_questions(text: str, likely: tuple[str, ...] = ()) -> tuple[str, ...]:
     return tuple(questions) if len(questions) > 1 else (text,)
 
 
+def is_question(sentence: str, likely: tuple[str, ...] = ()) -> bool:
+    """Return whether a sentence is a question or request.
+
+    Args:
+        likely: languages of the conversation and of the documents.
+    """
+    phrases = phrases_for(sentence, likely)
+    return _asks(sentence) if phrases is None else _asks_in(phrases, sentence)
+
+
 def _parts_by(phrases: Phrases, text: str) -> list[str]:
     """Return the parts of a text in another language than English."""
     questions: list[str] = []

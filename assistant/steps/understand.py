@@ -16,6 +16,7 @@ from turnmark.assistant.collection_questions import collection_question
 from turnmark.assistant.phrases import Phrases, fold, phrases_for
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.courtesy import is_conversational
+from turnmark.assistant.steps.long_message import question_in
 from turnmark.assistant.steps.requests import edit_requests, is_instruction
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.turn import Turn
@@ -99,7 +100,11 @@ class UnderstandByRules:
     name = "understand"
 
     def __call__(self, turn: Turn) -> None:
-        turn.understood(understand(turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares), "rules")
+        likely = likely_languages(turn.history, turn.languages)
+        turn.asked = question_in(turn.message, lambda question: refers_back(question, likely), likely)
+        if turn.retriever is not None and turn.evidence is None:
+            turn.asked = turn.retriever.respell(turn.asked)
+        turn.understood(understand(turn.history, turn.asked, turn.nearest, turn.languages, turn.word_shares), "rules")
 
 
 def understand(

@@ -1,0 +1,83 @@
+"""Identifiers and versions in a question, such as E-4867, ISO 27001 or v3.0.0: another one is no answer.
+
+"E-5741" has almost the same vector as "E-4867", so cosines cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from turnmark.assistant.types import Judgment
+from turnmark.retrieval.types import Hit
+
+_CODE = re.compile(
+    r"(?<![\w.])(?:(?P<letters>[^\W\d_]{1,6})[-_]?(?P<digits>\d{2,10})(?P<tail>[a-zA-Z]{0,2})"
+    r"|(?P<capitals>(?-i:[A-Z]{1,6})) (?P<spaced>\d{3,10}))(?![\w]|\.\d)"
+    r"|(?<![\w.])(?:[vV]\.? ?(?P<version>\d+(?:\.\d+){1,4})|(?P<dotted>\d+(?:\.\d+){2,4}))(?!\w|\.\d)"
+    r"|\b(?:error|code|fehler\w*|erreur|ticket|issue|bug|case|order|part|model|status|no\.|nr\.|#) ?"
+    r"(?:code |number |no\.? |nr\.? )?#?(?P<number>\d{3,10})(?!\w|[.,]\d)",
+    re.IGNORECASE,
+)
+
+_HEADING = re.compile(r"^ {0,3}#{1,6} .*", re.MULTILINE)
+
+
+def identifiers_in(text: str) -> tuple[str, ...]:
+    """Return the identifiers and versions of a text in one spelling, each once: `e4867`, `3.0.0`.
+
+    A word in lower case before a number with a space ("page 12") is no identifier.
+    """
+    found: dict[str, None] = {}
+    for match in _CODE.finditer(text):
+        if match["letters"]:
+            found[f"{match['letters']}{match['digits']}{match['tail']}".lower()] = None
+        elif match["capitals"]:
+            found[f"{match['capitals']}{match['spaced']}".lower()] = None
+        else:
+            found[match["version"] or match["dotted"] or match["number"]] = None
+    return tuple(found)
+
+
+def has_identifier(text: str, identifier: str) -> bool:
+    """Return whether a text has an identifier in any spelling."""
+    runs = re.findall(r"[\d.]+|[^\W\d_]+", identifier)
+    gap = r"[-_\s.]{0,2}"
+    pattern = gap.join(map(re.escape, runs))
+    if len(runs) == 1 and "." in identifier:
+        pattern = rf"(?:v\.?\s?)?{pattern}(?:\.0)*"
+    return re.search(rf"(?<![^\W_])(?<!\.){pattern}(?![^\W_]|\.\d)", text, re.IGNORECASE) is not None
+
+
+def judge_identifiers(question: str, hits: Sequence[Hit], judgment: Judgment) -> Judgment:
+    """Correct the judgment of a question that asks for identifiers.
+
+    Without them in the passages, an answer is not sure. A section under a heading with all of them is about them, and
+    a passage with all of them is worth showing.
+    """
+    names = identifiers_in(question)
+    if not names or not hits:
+        return judgment
+    texts = [hit.passage.indexed_text for hit in hits]
+    missing = next((name for name in names if not any(has_identifier(text, name) for text in texts)), "")
+    if missing and judgment.decision == "answer":
+        reason = f"“{missing}” is in no passage that was found"
+        return judgment.model_copy(update={"decision": "partial", "reason": reason})
+    headings = [heading for hit in hits for heading in (hit.passage.heading, *_HEADING.findall(hit.passage.text))]
+    if judgment.decision != "answer" and any(_has_all(heading, names) for heading in headings):
+        return judgment.model_copy(update={"decision": "answer", "reason": f"a section is about “{names[0]}”"})
+    if judgment.decision == "unknown" and any(_has_all(text, names) for text in texts):
+        return judgment.model_copy(update={"decision": "partial", "reason": f"“{names[0]}” was found"})
+    return judgment
+
+
+def _has_all(text: str, names: Sequence[str]) -> bool:
+    return all(has_identifier(text, name) for name in names)
+
+
+def exact_first(question: str, hits: Iterable[Hit]) -> list[Hit]:
+    """Return hits with those first that have all identifiers of a question; otherwise they keep their order."""
+    names = identifiers_in(question)
+    if not names:
+        return list(hits)
+    return sorted(hits, key=lambda hit: not _has_all(hit.passage.indexed_text, names))
