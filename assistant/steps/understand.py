@@ -334,7 +334,10 @@ _ASKS = re.compile(
 
 
 def may_be_standalone(message: str, likely: tuple[str, ...] = ()) -> bool:
-    """Return whether a short question may be complete in itself: it has two terms ("How old is the moon?") or a long one."""
+    """Return whether a short question may be complete in itself: it has at least two terms ("How old is the moon?").
+
+    A long stretch of a script without spaces is enough.
+    """
     terms = terms_of(message, likely)
     if refers_back(message, likely) or (len(terms) < 2 and _count_terms(terms) < MIN_STANDALONE_TERMS):
         return False
