@@ -21,7 +21,6 @@ from turnmark.assistant.generators.base import (
     OnText,
     PromptMessage,
     SchemaRefused,
-    without_thinking,
 )
 from turnmark.assistant.generators.client import strict_schema
 from turnmark.assistant.prompts import load_prompt
@@ -221,7 +220,6 @@ def find_object(text: str) -> str | None:
 
     Also return None if a brace opens no complete object: an object after it may be part of one that was cut.
     """
-    text = without_thinking(text)
     decoder = json.JSONDecoder()
     objects: list[str] = []
     end = 0
@@ -244,6 +242,7 @@ class WrittenText(Record):
     usage: Usage
     note: str | None = Field(description="why it is incomplete; None if it is complete")
     finish_reason: FinishReason
+    reasoning: str = Field(default="", description="see `Completion.reasoning`")
 
 
 def number_lines(texts: Sequence[str]) -> str:
@@ -278,14 +277,16 @@ def completed_text(reply: Completion, repeat: Callable[[int], Completion], room:
         GeneratorError: the call failed.
     """
     usage = reply.usage
-    text = without_thinking(reply.text).strip()
+    text = reply.text.strip()
     if reply.finish_reason == "length":
         without_repeats = before_repeats(text)
         if without_repeats:  # with more room, the model would only repeat itself further
-            return WrittenText(text=without_repeats, usage=usage, note=None, finish_reason="length")
+            return WrittenText(
+                text=without_repeats, usage=usage, note=None, finish_reason="length", reasoning=reply.reasoning
+            )
         reply, spent = _repeat_longer(reply, repeat, room)
         usage += spent
-        text = without_thinking(reply.text).strip()
+        text = reply.text.strip()
     if not text:
         raise _empty_reply_error(reply, usage)
     incomplete = {
@@ -293,7 +294,7 @@ def completed_text(reply: Completion, repeat: Callable[[int], Completion], room:
         "content_filter": "the answer is incomplete: the endpoint's content filter stopped it",
     }
     note = incomplete.get(reply.finish_reason)
-    return WrittenText(text=text, usage=usage, note=note, finish_reason=reply.finish_reason)
+    return WrittenText(text=text, usage=usage, note=note, finish_reason=reply.finish_reason, reasoning=reply.reasoning)
 
 
 MIN_REPEATING_SENTENCES, MIN_REPEATED_SHARE = 8, 0.4
@@ -335,4 +336,6 @@ def _empty_reply_error(reply: Completion, usage: Usage) -> GeneratorError:
     if reply.finish_reason == "content_filter":
         problem = f"{reply.model} wrote nothing: the endpoint's content filter stopped it"
         return GeneratorError("refused", problem, usage)
+    if reply.reasoning:
+        return EmptyReply(f"{reply.model} returned reasoning and no answer", usage)
     return EmptyReply(f"{reply.model} returned an empty reply", usage)

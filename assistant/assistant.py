@@ -15,6 +15,7 @@ from turnmark.assistant.config import (
 )
 from turnmark.assistant.forms import calls_tools, forms_for, open_steps, reader_of
 from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.normalized import normalize_replies
 from turnmark.assistant.generators.stopping import Stop, stream_turn
 from turnmark.assistant.parts import AssistantParts, open_parts
 from turnmark.assistant.session import Conversation, SessionBegan, TurnAnswered
@@ -124,7 +125,7 @@ class Assistant:
         self.parts = parts
         self.index = parts.index
         self.embed = parts.embed
-        self.generator = parts.tracing.generator(parts.generator)
+        self.generator = parts.tracing.generator(parts.generator and normalize_replies(parts.generator))
         self.retriever = parts.tracing.retriever(parts.retriever)
         reader = reader_of(parts.generator)
         self.top_k = config.top_k or (LARGE_MODEL_TOP_K if reader == "large" else DEFAULT_TOP_K)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from turnmark.assistant.config import DEFAULT_TOP_K, AssistantConfig
 from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.stopping import ON_WAIT
 from turnmark.assistant.steps.pages import cited_page
 from turnmark.assistant.types import (
     GROUNDED,
@@ -112,6 +113,7 @@ class Turn:
         calls: by `answer`: the tool calls of the model, for the trace.
         judgment: by `decide`, for all parts; `answer` may correct it.
         draft: by `answer` or `revise`.
+        reasoning: by `answer` or `revise`: what the model wrote for itself before the draft.
         checks, sub_questions: by `verify`. A turn with checks is settled: no further step runs.
     """
 
@@ -142,6 +144,7 @@ class Turn:
     calls: list[ToolUse] = field(default_factory=list)
     judgment: Judgment = NOT_JUDGED
     draft: Draft = _NOTHING_WRITTEN
+    reasoning: str = ""
     checks: Checks | None = None
     sub_questions: tuple[SubQuestion, ...] = ()
 
@@ -185,10 +188,12 @@ class Turn:
         if self.checks is not None:
             return
         began = time.perf_counter()
+        token = ON_WAIT.set(lambda line: self.report("wait", line))
         try:
             with self.span(step.name):
                 step(self)
         finally:
+            ON_WAIT.reset(token)
             seconds = time.perf_counter() - began
             self.timings[step.name] = round(self.timings.get(step.name, 0.0) + seconds, 4)
 
@@ -361,6 +366,7 @@ class Turn:
                 calls=tuple(self.calls),
                 judgement=self.judgment,
                 parts=tuple(part_judgments),
+                reasoning=self.reasoning,
             ),
         )
 

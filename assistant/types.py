@@ -158,6 +158,7 @@ class Trace(Record):
     calls: tuple[ToolUse, ...] = Field(default=(), description="tool calls of the model that answered")
     judgement: Judgment | None = None
     parts: tuple[Judgment, ...] = Field(default=(), description="judgment of each sub-question; empty for a single one")
+    reasoning: str = Field(default="", description="what the model wrote for itself before the answer")
 
 
 class Checks(Record):
@@ -234,7 +235,7 @@ class Event(Record):
     """A report of a step while it runs: the terminal shows it, and `serve` streams it."""
 
     step: str = Field(
-        description="name of the step: understand, retrieve, decide, answer, verify or another; or `note`"
+        description="name of the step: understand, retrieve, decide, answer, verify or another; or `note` or `wait`"
     )
     text: str = ""
     delta: str = Field(default="", description="answer step only: the next piece of a streamed draft")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -49,6 +48,7 @@ class Completion(Record):
     saved: Usage | None = Field(
         default=None, description="usage of the original call of a cached reply; None: not from the cache"
     )
+    reasoning: str = Field(default="", description="what the model wrote for itself before the text")
 
 
 class GeneratorError(TurnmarkError):
@@ -173,6 +173,7 @@ class ToolReply(Record):
     model: str = Field(default="", description="model name as the endpoint reports it")
     max_tokens: int = Field(default=MAX_TOKENS, description="token limit of the request")
     saved: Usage | None = Field(default=None, description="see `Completion.saved`")
+    reasoning: str = Field(default="", description="see `Completion.reasoning`")
 
     @property
     def completion(self) -> Completion:
@@ -326,15 +327,6 @@ def estimate_usage(messages: Sequence[Any], text: str, calls: int) -> Usage:
     """Estimate the usage of a call whose endpoint reported none: characters / 4, rounded up."""
     prompt = sum(len(message.content) for message in messages)
     return Usage(calls=calls, prompt_tokens=ceil(prompt / 4), completion_tokens=ceil(len(text) / 4))
-
-
-_THINKING = re.compile(r"\s*<think(?:ing)?>.*?</think(?:ing)?>\s*", re.DOTALL)
-
-
-def without_thinking(text: str) -> str:
-    """Remove the block of reasoning that some models write before their reply."""
-    match = _THINKING.match(text)
-    return text[match.end() :] if match else text
 
 
 class GeneratorWrapper(GeneratorBase):

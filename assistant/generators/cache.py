@@ -34,6 +34,7 @@ from turnmark.assistant.generators.base import (
     traits_of,
 )
 from turnmark.assistant.generators.client import strict_schema
+from turnmark.assistant.generators.normalized import without_reasoning
 from turnmark.assistant.types import Usage
 from turnmark.core.console import notify
 from turnmark.core.home import home
@@ -182,7 +183,8 @@ class CachedGenerator(GeneratorWrapper):
             reply = kind.model_validate_json(text)
         except ValidationError:  # of another version
             return None
-        return reply.model_copy(update={"saved": reply.usage, "usage": Usage()})
+        # Replies of earlier versions were stored together with their reasoning.
+        return without_reasoning(reply).model_copy(update={"saved": reply.usage, "usage": Usage()})
 
 
 def _worth_keeping(reply: Completion, schema: type[BaseModel] | None) -> bool:

@@ -6,7 +6,8 @@ Everything that an endpoint sends is untrusted.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field
 
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, ErrorKind, FinishReason, GeneratorError, ToolCall
+from turnmark.assistant.generators.stopping import report_wait
 from turnmark.core.untrusted import excerpt, redact, valid_text
 
 if TYPE_CHECKING:
@@ -29,10 +31,11 @@ _NO_KEY = "no-key"  # the client requires a key; a server without keys ignores i
 
 @dataclass
 class RequestTally:
-    """Number of requests of a call, including retries, and the HTTP status of the last response."""
+    """Number of requests of a call, including retries, and the HTTP status and problem of the last response."""
 
     sent: int = 0
     status: int = 0
+    problem: str = ""
 
 
 TALLY: ContextVar[RequestTally | None] = ContextVar("TALLY", default=None)
@@ -42,6 +45,7 @@ async def _on_request(_request: Any) -> None:
     tally = TALLY.get()
     if tally:
         tally.sent += 1
+        tally.problem = "no connection"
 
 
 async def _on_response(response: Any) -> None:
@@ -49,9 +53,15 @@ async def _on_response(response: Any) -> None:
     if tally is None:
         return
     tally.status = response.status_code
+    if response.status_code < 400:
+        return
+    body = await response.aread()
+    tally.problem = f"{response.status_code}: {excerpt(_error_message(_json_or_text(body)))}".rstrip(": ")
+    if response.status_code == 500 and objects_to_system(body.decode("utf-8", "replace")):
+        response.headers["x-should-retry"] = "false"
     if response.status_code != 429:
         return
-    if _NO_QUOTA.encode() in await response.aread():
+    if _NO_QUOTA.encode() in body:
         response.headers["x-should-retry"] = "false"  # the client obeys it; waiting does not bring back a quota
     elif on_rate_limit := ON_RATE_LIMIT.get():
         on_rate_limit()
@@ -86,9 +96,45 @@ def client_of(url: str, key: str, retries: int) -> AsyncOpenAI:
         timeout=openai.Timeout(None, connect=CONNECT_SECONDS),
         http_client=http,
     )
+    _report_retries(client)
     _ = client.chat.completions  # loads its modules now, not within the first call's deadline
     return client
 
+
+def _report_retries(client: Any) -> None:
+    """Let a client report how long it waits before it retries a request."""
+    wait_before_retry = client._calculate_retry_timeout
+
+    def reported(*args: Any, **options: Any) -> float:
+        seconds = float(wait_before_retry(*args, **options))
+        tally = TALLY.get()
+        report_wait(seconds, tally.problem if tally else "")
+        return seconds
+
+    client._calculate_retry_timeout = reported
+
+
+_SYSTEM_OBJECTION = re.compile(
+    r"system.{0,30}\b(?:role|message|prompt|instruction)|role.{0,80}\bsystem\b"
+    r"|developer instruction|roles must alternate",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def objects_to_system(words: str) -> bool:
+    """Return whether an error refuses messages of the role `system`, as the templates of several models do."""
+    return bool(_SYSTEM_OBJECTION.search(words))
+
+
+def _json_or_text(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return body[:MAX_ERROR_BYTES].decode("utf-8", "replace")
+
+
+MAX_ERROR_BYTES = 2000
+"""Maximum bytes of an error that is not JSON."""
 
 # --- replies ---------------------------------------------------------------------------------------------------------
 
@@ -137,6 +183,7 @@ class Received:
     """The part of a reply that has arrived so far."""
 
     text: str = ""
+    reasoning: str = ""
     refusal: str = ""
     finish: object = None
     usage: dict[str, int] | None = None
@@ -167,11 +214,17 @@ class Received:
         finish = field_of(choice, "finish_reason")
         if finish is not None:
             self.finish = finish
-        piece = field_of(delta, "content") or ""
-        if not isinstance(piece, str):
+        for name in ("reasoning_content", "reasoning", "thinking"):  # vLLM and DeepSeek; OpenRouter; others
+            if thought := _content_text(field_of(delta, name)):
+                self.reasoning += thought
+                break
+        content = field_of(delta, "content") or field_of(choice, "text") or ""
+        piece = _content_text(content)
+        if content and piece is None:
             raise ValueError("content that is not text")
-        self.text += piece
-        return piece
+        self.reasoning += _content_text(content, of_reasoning=True) or ""
+        self.text += piece or ""
+        return piece or ""
 
     def _add_call(self, row: Any) -> None:
         """Add a piece of a tool call: the first piece has id and name, further pieces have arguments."""
@@ -197,6 +250,75 @@ class Received:
             arguments = valid_text(row["arguments"]) or "{}"
             tool_calls.append(ToolCall(id=row["id"] or f"call-{number}", name=row["name"], arguments=arguments))
         return tuple(tool_calls)
+
+
+_REASONING_PARTS = frozenset(("thinking", "reasoning", "redacted_thinking"))
+
+
+def _content_text(content: Any, of_reasoning: bool = False) -> str | None:
+    """Return the text of a content, which is a string, a part or a list of parts; None: it is something else.
+
+    Args:
+        of_reasoning: return the text of the parts with reasoning in place of that of the others.
+    """
+    if isinstance(content, str):
+        return "" if of_reasoning else content
+    if isinstance(content, dict):
+        is_reasoning = content.get("type") in _REASONING_PARTS
+        inner = content.get("thinking" if is_reasoning else "text") or content.get("text") or content.get("content")
+        if is_reasoning != of_reasoning:
+            return ""
+        return _content_text(inner) if isinstance(inner, str | list) else None
+    if isinstance(content, list):
+        texts = [_content_text(part, of_reasoning) for part in content]
+        return None if None in texts else "".join(filter(None, texts))
+    return None
+
+
+class BodyReader:
+    """Reads the body of a response, whatever its content type says: server-sent events, or one JSON value.
+
+    Attributes:
+        ended: whether the stream had its end mark, `[DONE]`.
+    """
+
+    def __init__(self, content_type: str) -> None:
+        self.ended = False
+        self.streamed = "event-stream" in content_type
+
+    async def events(self, lines: AsyncIterator[str]) -> AsyncIterator[Any]:
+        """Yield the JSON value of each event, or the one of the body.
+
+        Raises:
+            ValueError: not JSON, or more than `MAX_BODY_CHARACTERS` of it in one value.
+        """
+        data: list[str] = []
+        begun = False
+        async for line in lines:
+            if not begun and line.strip():
+                begun, self.streamed = True, bool(_EVENT_LINE.match(line))
+            if not self.streamed:
+                data.append(line)
+            elif line.startswith("data:"):
+                data.append(line.removeprefix("data:").strip())
+            elif not line.strip() and data:
+                value, data = "\n".join(data), []
+                if value == "[DONE]":
+                    self.ended = True
+                    return
+                yield json.loads(value)
+            if sum(map(len, data)) > MAX_BODY_CHARACTERS:
+                raise ValueError("too long")
+        text = "\n".join(data).strip()
+        if text == "[DONE]":
+            self.ended = True
+        elif text or not self.streamed:
+            yield json.loads(text)
+
+
+_EVENT_LINE = re.compile(r"(?:data|event|id|retry)?:")
+MAX_BODY_CHARACTERS = 50_000_000
+"""Maximum characters of a JSON value from an endpoint."""
 
 
 class EndpointFault(GeneratorError):
@@ -233,8 +355,43 @@ def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) 
     if "content_filter" in complete:
         return EndpointFault("refused", f"{label} refused the prompt by its content filter{detail}", status=status)
     hint = "; is the model's name right, and does the URL end in /v1?" if status == 404 else ""
+    if _TOO_LONG.search(complete):
+        hint = CONTEXT_HINT
     message = f"{label} did not accept the request ({status}){detail}{hint}"
     return EndpointFault("bad_request", message, status=status, words=complete)
+
+
+def inner_fault(event: Any, label: str, key_env: str, secret: str, streamed: bool) -> EndpointFault | None:
+    """Return the fault of an error that came with status 200, alone or inside a stream; None if there is none.
+
+    Args:
+        streamed: whether it came inside a stream.
+    """
+    problem = field_of(event, "error")
+    choice = first_choice(event)
+    if not problem or (choice is not None and field_of(choice, "finish_reason") != "error"):
+        return None
+    code = field_of(problem, "code") or field_of(problem, "status")
+    status = int(code) if isinstance(code, int) or str(code).isdecimal() else 0
+    if 400 <= status < 500:
+        return status_fault(status, event, label, key_env, secret)
+    words = excerpt(redact(_error_message(event), secret))
+    if _TOO_LONG.search(words):
+        return status_fault(400, event, label, key_env, secret)
+    failed = "failed in the middle of its reply" if streamed else f"failed{f' ({status})' if status else ''}"
+    return EndpointFault("unavailable", f"{label} {failed}: {words}", broken=True)
+
+
+_TOO_LONG = re.compile(
+    r"context.{0,20}(?:length|window|size)|context_length|too many (?:input )?tokens"
+    r"|(?:prompt|input|request).{0,20}too long"
+    r"|exceed\w*.{0,60}tokens|tokens.{0,60}exceed|maximum.{0,40}tokens",
+    re.IGNORECASE,
+)
+CONTEXT_HINT = (
+    "; the prompt and its reply are longer than the model's context: lower --tokens, or give its length in the spec, "
+    "?context=TOKENS"
+)
 
 
 def _unreached(error: BaseException) -> str:
@@ -305,9 +462,15 @@ def faults(label: str, key_env: str, key: str) -> Iterator[None]:
 
 def _error_message(body: Any) -> str:
     """Return the message in an error's body."""
+    raw = ""
     for key in ("error", "message", "detail"):
         if isinstance(body, dict) and body.get(key):
+            metadata = body.get("metadata")  # of OpenRouter, whose own message is "Provider returned error"
+            if isinstance(metadata, dict) and metadata.get("raw"):
+                raw = f" ({metadata['raw']})"
             body = body[key]
+    if isinstance(body, str):
+        return body + raw
     if isinstance(body, str):
         return body
     return json.dumps(body, ensure_ascii=False, default=str) if body else ""

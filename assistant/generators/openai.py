@@ -6,7 +6,6 @@ still writing.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +37,7 @@ from turnmark.assistant.generators.base import (
 )
 from turnmark.assistant.generators.client import (
     TALLY,
+    BodyReader,
     EndpointFault,
     Received,
     RequestTally,
@@ -45,10 +45,12 @@ from turnmark.assistant.generators.client import (
     faults,
     field_of,
     finish_reason,
+    inner_fault,
     is_local_url,
+    objects_to_system,
     strict_schema,
 )
-from turnmark.assistant.generators.stopping import OnPiece, Slots, current_stop, run_call
+from turnmark.assistant.generators.stopping import OnPiece, Slots, current_stop, report_wait, run_call
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.specs import Spec, check_options
@@ -67,7 +69,7 @@ BROKEN_REPLY_WAIT_SECONDS = 1.0
 """Seconds before a broken reply is requested again; doubled each time."""
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/?#]*@")
-_OBJECTION_STATUSES = frozenset((400, 422, 501))
+_OBJECTION_STATUSES = frozenset((400, 422, 500, 501))
 # Parameters that are left out if an endpoint rejects them: reasoning models support neither `temperature` nor
 # `max_tokens`, older servers no `stream_options`. A schema that is refused is written into the prompt.
 _LEFT_OUT = {
@@ -169,6 +171,7 @@ class OpenAIGenerator(ConfiguredGenerator):
             model=received.model or self._model,
             max_tokens=call.limit,
             estimated=not received.usage,
+            reasoning=valid_text(received.reasoning).strip(),
         )
 
     def converse(
@@ -202,6 +205,7 @@ class OpenAIGenerator(ConfiguredGenerator):
             finish_reason="stop" if received.calls else finish_reason(received.finish),
             model=received.model or self._model,
             max_tokens=call.limit,
+            reasoning=valid_text(received.reasoning).strip(),
         )
 
     def _objects_to_tools(self, error: GeneratorError) -> bool:
@@ -212,6 +216,8 @@ class OpenAIGenerator(ConfiguredGenerator):
     def _body(self, call: Call, chat: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the request, without the parameters that this endpoint has rejected."""
         limit = "max_completion_tokens" if "max_tokens" in self._refused else "max_tokens"
+        if "system" in self._refused:
+            chat = _folded_system(chat)
         body: dict[str, Any] = {"model": self._model, "messages": chat, "stream": True, limit: call.limit}
         body |= {"stream_options": {"include_usage": True}, "temperature": call.temperature}
         if self._settings.seed is not None:
@@ -262,6 +268,9 @@ class OpenAIGenerator(ConfiguredGenerator):
             stop=stop_after_attempt(self._settings.retries + 1),
             wait=wait_exponential(BROKEN_REPLY_WAIT_SECONDS, max=20),
             sleep=current_stop().wait,
+            before_sleep=lambda state: report_wait(
+                state.upcoming_sleep, str(state.outcome and state.outcome.exception())
+            ),
             reraise=True,
         )
         on_text = call.show if call.on_text is not None else None
@@ -275,6 +284,9 @@ class OpenAIGenerator(ConfiguredGenerator):
     def _leave_out(self, body: dict[str, Any], words: str) -> bool:
         """Leave out the parameter that an error names from now on; return False if there is none to leave out."""
         words = words.lower()
+        if any(message["role"] == "system" for message in body["messages"]) and objects_to_system(words):
+            self._refused.add("system")
+            return True
         for name, pattern in _LEFT_OUT.items():
             if name not in body or not re.search(pattern, words):
                 continue
@@ -295,18 +307,20 @@ class OpenAIGenerator(ConfiguredGenerator):
                 "/chat/completions", body=body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object]
             )
             async with stream:
-                if "event-stream" in stream.response.headers.get("content-type", ""):
-                    async for event in stream:
-                        seen = received.events
-                        piece = received.add(event)
-                        if received.events > seen:
-                            report(piece)
-                    # A connection closed in the middle looks like an end, but lacks the finish reason.
-                    if received.finish is None:
+                reader = BodyReader(stream.response.headers.get("content-type", ""))
+                async for event in reader.events(stream.response.aiter_lines()):
+                    if fault := inner_fault(event, self._where, self._key_env, self._key, reader.streamed):
+                        raise fault
+                    seen = received.events
+                    piece = received.add(event)
+                    if received.events > seen:
+                        report(piece)
+                # A connection closed in the middle looks like an end, but lacks the finish reason and the end mark.
+                if received.finish is None and reader.streamed:
+                    if not reader.ended:
                         message = f"{self._where} broke off in the middle of its reply"
                         raise EndpointFault("unavailable", message, broken=True)
-                else:
-                    report(received.add(json.loads(await stream.response.aread())))
+                    received.finish = "stop"
             if not received.events:
                 raise ValueError("no choice in it")
             if received.refusal and not received.text:
@@ -325,6 +339,16 @@ class OpenAIGenerator(ConfiguredGenerator):
                 if isinstance(length, int) and length > 0:
                     return length
         return None
+
+
+def _folded_system(chat: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Move the system messages of a conversation into its first message of the user."""
+    rules = [message["content"] for message in chat if message["role"] == "system"]
+    rest = [message for message in chat if message["role"] != "system"]
+    if not rest or rest[0]["role"] != "user":
+        return [{"role": "user", "content": "\n\n".join(rules)}, *rest]
+    first = {**rest[0], "content": "\n\n".join([*rules, rest[0]["content"]])}
+    return [first, *rest[1:]]
 
 
 def _wire_message(message: ToolMessage) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from turnmark.assistant.types import Event, Reply
 T = TypeVar("T")
 OnPiece = Callable[[str], None]
 CallReports = queue.SimpleQueue[tuple[str, Any]]
-"""Reports of a call: ("text", piece), ("stop", None), ("failed", error) or ("done", result)."""
+"""Reports of a call: ("text", piece), ("wait", line), ("stop", None), ("failed", error) or ("done", result)."""
 CLOSE_SECONDS = 2.0
 """Maximum seconds to wait for a canceled call to close its connection."""
 SLOT_POLL_SECONDS = 0.1
@@ -93,6 +93,17 @@ class Stop:
         finally:
             with self._lock:
                 self._wakers.remove(wake)
+
+
+ON_WAIT: ContextVar[Callable[[str], None] | None] = ContextVar("ON_WAIT", default=None)
+"""Called with a line for the person when a call of this thread waits before a retry."""
+
+
+def report_wait(seconds: float, problem: str) -> None:
+    """Report that a call waits before it is retried, and why."""
+    on_wait = ON_WAIT.get()
+    if on_wait is not None:
+        on_wait(f"retrying in {max(1, round(seconds))} s{': ' * bool(problem)}{problem}")
 
 
 _CURRENT: ContextVar[Stop | None] = ContextVar("STOP", default=None)
@@ -207,15 +218,21 @@ def wait_for_call(news: CallReports, deadline: float, on_text: OnPiece | None = 
         TimeoutError: no report for `deadline` seconds.
         Stopped: the turn of this call was stopped.
     """
-    stop = current_stop()
+    stop, on_wait = current_stop(), ON_WAIT.get()
+    ends = time.monotonic() + deadline
     with stop.waking(lambda: news.put(("stop", None))):
         while True:
             stop.check()
             try:
-                kind, value = news.get(timeout=stop.left(deadline))
+                kind, value = news.get(timeout=stop.left(max(0.0, ends - time.monotonic())))
             except queue.Empty:
                 stop.check()
                 raise TimeoutError from None
+            if kind == "wait":  # the deadline includes retries
+                if on_wait is not None:
+                    on_wait(value)
+                continue
+            ends = time.monotonic() + deadline
             if kind == "text" and on_text is not None and value:
                 on_text(value)
             elif kind == "failed":
@@ -234,6 +251,7 @@ def run_call(work: Callable[[OnPiece], Coroutine[Any, Any, T]], deadline: float,
     ended = threading.Event()
 
     async def run() -> None:
+        ON_WAIT.set(lambda line: news.put(("wait", line)))  # this task has its own context
         try:
             news.put(("done", await work(lambda piece: news.put(("text", piece)))))
         except Exception as error:

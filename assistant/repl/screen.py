@@ -115,6 +115,8 @@ class TurnView:
                 self._line(f"note: {one_line(event.text)}", "yellow")
             else:
                 self._notes.append(event.text)
+        elif event.step == "wait":
+            self._line(one_line(event.text), "yellow")
         elif event.step == "understand" and event.text:
             self._line(f"Understood as: {one_line(event.text)}")
         elif "found" in event.detail:

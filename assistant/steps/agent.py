@@ -130,7 +130,7 @@ class _Agent:
         return "" if anything_new else "the model repeated its calls, and answered from what it had found"
 
     def _next(self, tools: tuple[Tool, ...]) -> ToolReply:
-        shown = MarkFilter(self.turn.stream)
+        shown = MarkFilter(self.turn.stream, len(self.turn.hits))
         reply = self.generator.converse(self.messages, tools, on_text=shown)
         shown.finish()
         return reply
@@ -142,7 +142,7 @@ class _Agent:
             lambda limit: self.generator.converse(self.messages, (), max_tokens=limit).completion,
             self.turn.model.context_tokens - prompt,
         )
-        settle_reply(self.turn, written, read_answer(written.text))
+        settle_reply(self.turn, written, read_answer(written.text, len(self.turn.hits)))
 
     def _take(self, call: ToolCall, at: int) -> bool:
         """Run a call and append its result. Return whether the call was a new one."""

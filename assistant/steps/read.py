@@ -47,12 +47,13 @@ class Read:
             return
         prompt, notes = turn_prompt(turn)
         turn.use("answer", Usage(), *notes)
-        settle_reply(turn, *write_answer(turn.model, prompt, turn.stream))
+        settle_reply(turn, *write_answer(turn.model, prompt, len(turn.hits), turn.stream))
 
 
 def settle_reply(turn: Turn, reply: WrittenText, answer: MarkedAnswer) -> None:
     """Store the model's answer as the draft, and correct the decision to what the answer says."""
     turn.use("answer", reply.usage, reply.note)
+    turn.reasoning = reply.reasoning
     if answer.text:
         turn.draft = draft_of(answer.text, answer.unstated)
     else:  # nothing but the mark
@@ -232,8 +233,9 @@ class ReadBriefly:
                 question=turn.message if understood.topic else understood.rewrite,
                 language=language_to_answer(turn) if turn.language == ENGLISH else language_name(turn.language),
             )
-            reply, answer = write_answer(turn.model, prompt, turn.stream, _refuses_briefly)
+            reply, answer = write_answer(turn.model, prompt, 0, turn.stream, _refuses_briefly)
             turn.use("answer", reply.usage, reply.note)
+            turn.reasoning = reply.reasoning
             if not _refuses_briefly(reply.text) and not answer.unstated:
                 below = f"\n\n{quote_lines(quotation.text)}"
                 steps = draft_of(answer.text).procedure

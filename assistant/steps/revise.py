@@ -94,6 +94,7 @@ class ReviseByModel:
             turn.model, before, previous, turn.message, turn.hits, turn.prompts, turn.stream
         )
         turn.use("revise", reply.usage, *notes, reply.note)
+        turn.reasoning = reply.reasoning
         turn.understanding = _as_revision(turn)
         turn.draft = draft_of(answer.text or previous, answer.unstated)
         decision = decision_of(answer, 1)
@@ -118,6 +119,7 @@ class ReviseBriefly(Revise):
         )
         reply = write_text(turn.model, prompt, turn.stream)
         turn.use("revise", reply.usage, reply.note)
+        turn.reasoning = reply.reasoning
         turn.number(_hits_behind(turn, question_at, previous))
         turn.report_hits()
         turn.decide(_REVISION_JUDGMENT)
@@ -141,7 +143,7 @@ def revise_by_model(
     """
     about = Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,))
     prompt, notes = answer_prompt(generator, about, instruction, history, hits, prompts, previous)
-    return *write_answer(generator, prompt, on_text), notes
+    return *write_answer(generator, prompt, len(hits), on_text), notes
 
 
 def _as_revision(turn: Turn) -> Understanding:

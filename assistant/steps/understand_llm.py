@@ -17,7 +17,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from turnmark.assistant.asking import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.budget import count_tokens, fit_prompt, material_room, shorten
-from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
 from turnmark.assistant.generators.client import at_most, short_text
 from turnmark.assistant.prompts import PromptMessages, load_prompt
 from turnmark.assistant.steps.courtesy import is_conversational
@@ -244,7 +244,7 @@ def read_condensed(text: str) -> tuple[str, tuple[str, ...]]:
     """
     question = ""
     phrases: tuple[str, ...] = ()
-    for line in filter(str.strip, without_thinking(text).strip().splitlines()):
+    for line in filter(str.strip, text.strip().splitlines()):
         label = _SEARCH.match(line)
         if label:
             phrases = _phrases_in(line[label.end() :])

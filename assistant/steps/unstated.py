@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from turnmark.assistant.asking import WrittenText, write_text
 from turnmark.assistant.generators.base import Generator, OnText, PromptMessage
+from turnmark.assistant.steps.mark_forms import finished_length, with_standard_marks
 from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences
 from turnmark.core.record import Record
 from turnmark.corpora.text import strip_citations
@@ -36,8 +37,13 @@ class MarkedAnswer(Record):
     partly_unstated: tuple[str, ...] = ()
 
 
-def read_answer(text: str) -> MarkedAnswer:
-    """Remove the mark from what a model wrote, and return the sentences that had it."""
+def read_answer(text: str, sources: int) -> MarkedAnswer:
+    """Remove the mark from what a model wrote, and return the sentences that had it.
+
+    Args:
+        sources: number of sections that were shown, whose citations are converted to their usual form.
+    """
+    text = with_standard_marks(text, sources)
     if UNSTATED_MARK not in text:
         return MarkedAnswer(text=text)
     unstated: list[str] = []
@@ -60,11 +66,12 @@ class MarkFilter:
 
     Args:
         on_text: receives the pieces; None: they are dropped.
+        sources: see `read_answer`.
         is_discarded: tells from the beginning of a reply that nobody will see it; then nothing is passed on.
     """
 
-    def __init__(self, on_text: OnText | None, is_discarded: Callable[[str], bool] | None = None) -> None:
-        self._on_text = on_text
+    def __init__(self, on_text: OnText | None, sources: int, is_discarded: Callable[[str], bool] | None = None) -> None:
+        self._on_text, self._sources = on_text, sources
         self._is_discarded = is_discarded
         self._text = ""
         self._passed = 0
@@ -73,8 +80,9 @@ class MarkFilter:
         self._text += piece
         if self._is_discarded is not None and not self._passed and len(self._text) < HELD_CHARACTERS:
             return
-        held = _HELD.search(self._text)
-        self._pass(self._text[: held.start()] if held else self._text)
+        text = self._text[: finished_length(self._text)]
+        held = _HELD.search(text)
+        self._pass(text[: held.start()] if held else text)
 
     def finish(self) -> None:
         """Pass on what was held back."""
@@ -83,6 +91,7 @@ class MarkFilter:
     def _pass(self, text: str) -> None:
         if self._is_discarded is not None and not self._passed and self._is_discarded(self._text):
             self._on_text = None
+        text = with_standard_marks(text, self._sources)
         clean = without_mark(text) if UNSTATED_MARK in text else text
         if self._on_text is not None and len(clean) > self._passed:
             self._on_text(clean[self._passed :])
@@ -96,15 +105,17 @@ HELD_CHARACTERS = 24
 def write_answer(
     generator: Generator,
     messages: Sequence[PromptMessage],
+    sources: int,
     on_text: OnText | None = None,
     is_discarded: Callable[[str], bool] | None = None,
 ) -> tuple[WrittenText, MarkedAnswer]:
     """Ask for an answer. Return the reply as the model wrote it, and as it is shown; `on_text` receives the latter.
 
     Args:
+        sources: see `read_answer`.
         is_discarded: see `MarkFilter`.
     """
-    shown = MarkFilter(on_text, is_discarded)
+    shown = MarkFilter(on_text, sources, is_discarded)
     reply = write_text(generator, messages, shown if on_text is not None else None)
     shown.finish()
-    return reply, read_answer(reply.text)
+    return reply, read_answer(reply.text, sources)

@@ -22,6 +22,7 @@ from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
 from turnmark.assistant.asking import Failure, merge_roles, write_text
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
+from turnmark.assistant.generators.reasoning import split_reasoning
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
 from turnmark.evaluation.prompts import JUDGES
@@ -105,7 +106,6 @@ _WIDTHLESS = dict.fromkeys((0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F)
 _WIDE: dict[int, Any] = {0xFF01 + n: 0x21 + n for n in range(94)}
 _SIGNS = {ord("»"): ">>", ord("≫"): ">>", ord("≈"): "="}
 _TABLE = {**_WIDE, **_WIDTHLESS}
-_THOUGHT = re.compile(r"<(/?)think(?:ing)?>", re.IGNORECASE)
 _DECORATION = " \t\r\n*_`'\"“”‘’.,;:!()"
 
 
@@ -115,14 +115,8 @@ def _plain(text: str) -> str:
 
 
 def spoken(text: str) -> str:
-    """Return a text without blocks of reasoning (closed or not) and without invisible characters."""
-    text = text.translate(_TABLE).replace("\\[", "[").replace("\\]", "]")
-    tags = list(_THOUGHT.finditer(text))
-    ends_of_closing_tags = [tag.end() for tag in tags if tag[1]]
-    start = ends_of_closing_tags[-1] if ends_of_closing_tags else 0
-    unclosed = [tag.start() for tag in tags if not tag[1] and tag.start() >= start]
-    end = unclosed[0] if unclosed else len(text)
-    return text[start:end]
+    """Return a text without reasoning and without invisible characters."""
+    return split_reasoning(text.translate(_TABLE).replace("\\[", "[").replace("\\]", "]")).text
 
 
 def read_verdict(text: str, offer: Offer) -> Verdict | str:

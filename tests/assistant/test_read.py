@@ -114,7 +114,7 @@ def test_no_call_is_made_if_nothing_is_found(kitchen):
     ],
 )
 def test_decision_is_read_from_the_answer(text, parts, decision):
-    assert decision_of(read_answer(text), parts) == decision
+    assert decision_of(read_answer(text, 9), parts) == decision
 
 
 # -- the prompt

@@ -25,7 +25,7 @@ UNDERSTOOD = {"text": "{}", "match": "The user's new message:"}
     ],
 )
 def test_the_mark_is_read_and_removed(written, shown, unstated):
-    answer = read_answer(written)
+    answer = read_answer(written, 9)
     assert answer.text == (written if shown is None else shown)
     assert answer.unstated == unstated
 
@@ -38,11 +38,11 @@ def test_the_mark_is_read_and_removed(written, shown, unstated):
 )  # fmt: skip
 def test_the_stream_is_the_answer_without_the_mark(written, size):
     pieces: list[str] = []
-    shown = MarkFilter(pieces.append)
+    shown = MarkFilter(pieces.append, 9)
     for start in range(0, len(written), size):
         shown(written[start : start + size])
     shown.finish()
-    assert "".join(pieces).strip() == read_answer(written).text
+    assert "".join(pieces).strip() == read_answer(written, 9).text
 
 
 def answered(kitchen, text: str):
@@ -72,3 +72,38 @@ def test_a_reply_of_the_mark_alone_becomes_the_refusal(kitchen):
     assert reply.decision == "unknown"
     assert reply.answer == streamed
     assert reply.answer != UNKNOWN_TEXT  # it is in German
+
+
+SENTENCES = "Boil it for 30 minutes{}. Then rinse it three times{}."
+
+
+@pytest.mark.parametrize(
+    "form",
+    ["【1】", "【1†L3-L5】", "[^1]", "[Source 1]", "(1)", "[[1]]", r"\[1\]", " ¹", "[id=1]", "[1](kettle.md)", "`[1]`",
+     "<sup>1</sup>", "[1: kettle.md]", "[#1]", "［1］", "[section 1]", "[ref1]", "[cite: 1]", "[S1]", "[١]",
+     "[Doc 1]"],
+)  # fmt: skip
+def test_reads_other_forms_of_a_citation(form):
+    written = SENTENCES.format(f" {form}".replace("  ", " "), f" {form}".replace("  ", " "))
+    expected = SENTENCES.format(" [1]", " [1]")
+    assert read_answer(written, 3).text == expected
+    pieces = []
+    shown = MarkFilter(pieces.append, 3)
+    for character in written:
+        shown(character)
+    shown.finish()
+    assert "".join(pieces) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["(1) Boil it. (2) Rinse it.", "Do (1) boil, (2) rinse.", "See step (1).", "Repeat it three times (3).",
+     "It has 5 m².", "【9】 is not shown.", "It is in [Source 9].", "Write `list[1]` or `[^1]: x`.",
+     "```\nx = a[1]\n```", "[Section 1](#s1) has it.", "It was so in 2019 (2)."],
+)  # fmt: skip
+def test_keeps_what_is_no_citation(text):
+    assert read_answer(text, 3).text == text
+
+
+def test_removes_a_fence_around_an_answer_with_citations():
+    assert read_answer("```markdown\nBoil it [1].\n```", 3).text == "Boil it [1]."

@@ -15,7 +15,7 @@ from typing import ClassVar
 from pydantic import BaseModel
 
 from turnmark.assistant.asking import Failure, ask
-from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage, without_thinking
+from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.types import Usage
 from turnmark.core.specs import parse_spec
@@ -71,7 +71,7 @@ def ask_once(generator: Generator, messages: Sequence[PromptMessage], spec: str)
         max_tokens=None if "max_tokens" in options else MAX_TOKENS,
         temperature=None if "temperature" in options else TEMPERATURE,
     )
-    text = without_thinking(reply.text).strip()
+    text = reply.text.strip()
     if not text:
         if reply.finish_reason == "content_filter":
             reason = f"{reply.model} returned no text: the endpoint's content filter stopped it"

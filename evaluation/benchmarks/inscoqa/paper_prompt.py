@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from turnmark.assistant.generators.base import without_thinking
+from turnmark.assistant.generators.reasoning import split_reasoning
 from turnmark.corpora.text import CJK
 
 PROMPT = "inscoqa-answer"
@@ -87,7 +87,7 @@ def read_reply(text: str) -> InsCoQAReply:
     list after `Procedural instructions:` or, without that heading, the last numbered list of the reply. Indented or
     bulleted lines below a numbered step belong to it; text after the list is no step. Never raises.
     """
-    reply = without_thinking(text).strip()
+    reply = split_reasoning(text).text.strip()
     strict = _read_strictly(reply)
     if strict is not None:
         return strict
@@ -107,7 +107,7 @@ def has_two_parts(text: str) -> bool:
 
     A translated heading counts only below a heading of the answer: an answer of its own may have it above a list.
     """
-    reply = without_thinking(text)
+    reply = split_reasoning(text).text
     if _HAS_ENGLISH_STEPS.search(reply):
         return True
     answer = _ANSWER.match(reply.strip())

@@ -1,0 +1,284 @@
+"""Read tool calls that a model wrote as text, because its server does not parse the model's own form of a call.
+
+Calls between marks (`<tool_call>…</tool_call>`, `[TOOL_CALLS]…`, `<function=…>`, the channel `commentary` of gpt-oss …)
+are recognized anywhere outside code, a JSON object of a call only if the reply is nothing else or the call names an
+offered tool. Other JSON is part of the answer.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+from turnmark.assistant.generators.base import ToolCall
+from turnmark.core.untrusted import CODE_SPAN, valid_text
+
+_FLAGS = re.DOTALL | re.IGNORECASE
+_NAME = r"(?:functions?[.:])?(?P<call>[A-Za-z_][\w.-]*)"
+_MARKED = re.compile(
+    r"<(?P<tag>tool_calls?|function_calls?|toolcall|tool_use|tools?)>(?P<tagged>.*?)(?:</(?P=tag)>|\Z)"
+    r"|<function=(?P<function>[\w.-]+)>(?P<body>.*?)(?:</function>|\Z)"
+    r"|<(?:antml:)?invoke\s.*?(?:</(?:antml:)?invoke>|\Z)"
+    r"|\[TOOL_CALLS?\](?P<mistral>.*)\Z"
+    r"|<\|tool_calls_section_begin\|>.*?(?:<\|tool_calls_section_end\|>|\Z)"
+    r"|<｜tool▁calls?▁begin｜>.*?(?:<｜tool▁calls▁end｜>|\Z)"
+    r"|<\|tool_calls?(?:_begin|_start)?\|?>(?P<piped>.*?)(?:<\|?/?tool_calls?(?:_end)?\|>|\Z)"
+    r"|<\|START_ACTION\|>(?P<action>.*?)(?:<\|END_ACTION\|>|\Z)"
+    r"|<\|python_(?:tag|start)\|>(?P<python>.*?)(?:<\|python_end\|>|<\|eom_id\|>|\Z)"
+    r"|functools(?P<functools>\[.*)\Z"
+    r"|(?:<\|start\|>assistant)?\s*(?:<\|channel\|>)?\s*(?:assistant|commentary|analysis|\s)*\bto=functions\..*?"
+    r"(?:<\|call\|>|<\|end\|>|\Z)",
+    _FLAGS,
+)
+_CHANNEL_CALL = re.compile(
+    rf"to={_NAME}[^{{]*?(?:<\|message\|>|json|\s)\s*(?P<arguments>\{{.*\}})(?:<\|\w+\|>)?\s*\Z", _FLAGS
+)
+_SEPARATED_CALL = re.compile(
+    rf"(?:<｜tool▁call▁begin｜>|<\|tool_call_begin\|>)\s*(?:function\s*<｜tool▁sep｜>)?\s*{_NAME}(?::\d+)?\s*"
+    r"(?:<｜tool▁sep｜>|<\|tool_call_argument_begin\|>|\n)\s*(?:```(?:json)?)?\s*(?P<arguments>.*?)\s*(?:```)?\s*"
+    r"(?:<｜tool▁call▁end｜>|<\|tool_call_end\|>|\Z)",
+    _FLAGS,
+)
+_INVOKED = re.compile(
+    r"<(?:antml:)?invoke\s+name=[\"'](?P<call>[\w.-]+)[\"'][^>]*>(?P<body>.*?)(?:</(?:antml:)?invoke>|\Z)", _FLAGS
+)
+_FUNCTION = re.compile(r"<function=(?P<call>[\w.-]+)>(?P<body>.*?)(?:</function>|\Z)", _FLAGS)
+_PARAMETER = re.compile(
+    r"<(?:antml:)?parameter(?:=|\s+name=[\"'])(?P<name>[\w.-]+)[\"']?[^>]*>(?P<value>.*?)(?:</(?:antml:)?parameter>|\Z)"
+    r"|<arg_key>(?P<key>.*?)</arg_key>\s*<arg_value>(?P<arg>.*?)(?:</arg_value>|\Z)",
+    _FLAGS,
+)
+_NAMED_JSON = re.compile(rf"\s*{_NAME}\s*(?:\[ARGS\]|\[CALL_ID\]\w*\[ARGS\])?\s*(?P<arguments>\{{.*\}})\s*\Z", _FLAGS)
+_FENCE = re.compile(
+    r"```[ \t]*(?:json5?|jsonc|tool_calls?|tool_code|tool_use|tool|function_calls?|python|xml)?[ \t]*\n(?P<body>.*?)"
+    r"(?:\n[ \t]*```|\Z)",
+    _FLAGS,
+)
+_LANGUAGE_FENCE = re.compile(r"\A\s*```[\w-]*[ \t]*\n(.*?)(?:\n?```)?\s*\Z", re.DOTALL)
+_NAME_KEYS = ("name", "tool_name", "tool", "function", "function_name", "action")
+_ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "action_input", "tool_input", "kwargs", "params")
+_OTHER_KEYS = frozenset(("id", "type", "call_id", "tool_call_id", "index", "thought", "reasoning"))
+_ACTION = re.compile(r"\AAction:\s*", re.IGNORECASE)
+
+
+class TextCalls(NamedTuple):
+    """The calls in a reply, and the reply without them."""
+
+    calls: tuple[ToolCall, ...]
+    text: str
+
+
+WrittenCall = tuple[str, str]
+"""Name and arguments (as JSON) of a call."""
+
+
+def read_calls(text: str, names: Collection[str]) -> TextCalls:
+    """Read the tool calls in a reply.
+
+    Args:
+        names: names of the offered tools.
+    """
+    found: list[WrittenCall] = []
+    rest = _take_marked(text, found)
+    if not found:
+        rest = _take_fenced(rest, names, found)
+    if not found:
+        rest = _take_bare(rest, names, found)
+    calls = [
+        ToolCall(id=f"call-{number}", name=name, arguments=valid_text(arguments))
+        for number, (name, arguments) in enumerate(found, 1)
+    ]
+    return TextCalls(tuple(calls), rest.strip() if found else rest)
+
+
+def _take_marked(text: str, found: list[WrittenCall]) -> str:
+    """Remove the calls between marks from a text, and add them to `found`."""
+    whole = _LANGUAGE_FENCE.match(text)
+    searched = whole[1] if whole and _MARKED.match(whole[1].lstrip()) else text
+    code = [match.span() for match in CODE_SPAN.finditer(searched)]
+
+    def take(match: re.Match[str]) -> str:
+        if any(start < match.start() < end for start, end in code):
+            return match.group()
+        calls = list(_calls_of(match))
+        found.extend(calls)
+        return "" if calls else match.group()
+
+    rest = _MARKED.sub(take, searched)
+    return rest if rest != searched else text
+
+
+def _calls_of(match: re.Match[str]) -> Iterator[WrittenCall]:
+    """Yield the calls of a marked text."""
+    marked = match.group()
+    if match["function"]:
+        yield match["function"], _arguments_in(match["body"])
+        return
+    separated = list(_SEPARATED_CALL.finditer(marked))
+    channel = _CHANNEL_CALL.search(marked)
+    if separated:
+        yield from ((call["call"], call["arguments"] or "{}") for call in separated)
+    elif channel:
+        yield channel["call"], channel["arguments"]
+    else:
+        parts = ("tagged", "mistral", "piped", "action", "python", "functools")
+        yield from _parsed(next((match[part] for part in parts if match[part] is not None), marked))
+
+
+def _take_fenced(text: str, names: Collection[str], found: list[WrittenCall]) -> str:
+    """Remove fenced blocks that are calls of offered tools, or a call that is the complete reply."""
+    for fence in _FENCE.finditer(text):
+        calls = list(_parsed(fence["body"]))
+        is_all = not _ACTION.sub("", text.replace(fence.group(), "").strip()).strip()
+        if calls and (is_all or all(name in names for name, _ in calls)):
+            found.extend(calls)
+            text = _ACTION.sub("", text.replace(fence.group(), "").strip())
+    return text
+
+
+def _take_bare(text: str, names: Collection[str], found: list[WrittenCall]) -> str:
+    """Remove a call that is written without marks: the complete reply, or its end if it names an offered tool."""
+    calls = list(_parsed(text, names))
+    if calls:
+        found.extend(calls)
+        return ""
+    for match in re.finditer(r"^[ \t]*(?=[\[{])", text, re.MULTILINE):
+        calls = list(_parsed(text[match.end() :], names))
+        if calls and all(name in names for name, _ in calls):
+            found.extend(calls)
+            return text[: match.start()]
+    return text
+
+
+def _parsed(body: str, names: Collection[str] | None = None) -> Iterator[WrittenCall]:
+    """Yield the calls in a text that is nothing but calls; nothing if it is anything else.
+
+    Args:
+        names: names of the tools that a call in the form of Python, `search(query="…")`, may have; None: any.
+    """
+    body = body.strip()
+    if whole := _LANGUAGE_FENCE.match(body):
+        body = whole[1].strip()
+    if tagged := list(_FUNCTION.finditer(body)) or list(_INVOKED.finditer(body)):
+        yield from ((call["call"], _arguments_in(call["body"])) for call in tagged)
+        return
+    values = _json_values(body)
+    if values is not None:
+        calls = [call for value in values for call in _calls_in(value)]
+        yield from [call for call in calls if call is not None] if None not in calls else []
+        return
+    if pairs := re.match(rf"{_NAME}\s*(?=<arg_key>|<parameter)", body):
+        yield pairs["call"], _arguments_in(body)
+    elif match := _NAMED_JSON.match(body):
+        if _json_values(match["arguments"]) is not None:
+            yield match["call"], match["arguments"]
+    else:
+        yield from _python_calls(body, names)
+
+
+def _json_values(body: str) -> list[Any] | None:
+    """Return the JSON values that a text consists of; None if it is not only JSON objects and lists."""
+    decoder = json.JSONDecoder(strict=False)
+    values: list[Any] = []
+    position = 0
+    while position < len(body):
+        if body[position] in " \t\r\n,;":
+            position += 1
+            continue
+        if body[position] not in "[{":
+            return None
+        try:
+            value, position = decoder.raw_decode(body, position)
+        except (ValueError, RecursionError):
+            return None
+        values.append(value)
+    return values or None
+
+
+def _calls_in(value: Any) -> list[WrittenCall | None]:
+    """Return the calls of a JSON value, with None for what is no call."""
+    if isinstance(value, list):
+        return [call for item in value for call in _calls_in(item)] or [None]
+    if not isinstance(value, dict):
+        return [None]
+    if isinstance(value.get("tool_calls"), list) and len(value) <= 3:
+        return _calls_in(value["tool_calls"])
+    if isinstance(value.get("function"), dict):
+        return _calls_in(value["function"])
+    names = [key for key in _NAME_KEYS if isinstance(value.get(key), str)]
+    arguments = [key for key in _ARGUMENT_KEYS if isinstance(value.get(key), dict | str)]
+    known = {*_NAME_KEYS, *_ARGUMENT_KEYS, *_OTHER_KEYS}
+    if len(names) != 1 or len(arguments) != 1 or not value.keys() <= known or not value[names[0]].strip():
+        return [None]
+    given = value[arguments[0]]
+    return [(value[names[0]].strip(), given if isinstance(given, str) else json.dumps(given, ensure_ascii=False))]
+
+
+def _arguments_in(body: str) -> str:
+    """Return the arguments of a call as JSON, from JSON or from tags."""
+    body = body.strip()
+    values: dict[str, str] = {}
+    for match in _PARAMETER.finditer(body):
+        name, value = (match["name"], match["value"]) if match["name"] else (match["key"], match["arg"])
+        values[name.strip()] = value.strip()
+    return json.dumps(values, ensure_ascii=False) if values or not body else body
+
+
+def _python_calls(body: str, names: Collection[str] | None) -> Iterator[WrittenCall]:
+    """Yield the calls of a text such as `search(query="kettle")` or `[search(query="kettle")]`."""
+    body = re.sub(r"\Aprint\((.*)\)\Z", r"\1", body, flags=re.DOTALL)
+    if not body.rstrip("]; \n").endswith(")") or len(body) > MAX_PYTHON_CHARACTERS:
+        return
+    try:
+        tree = ast.parse(body, mode="eval").body
+        nodes = tree.elts if isinstance(tree, ast.List | ast.Tuple) else [tree]
+        calls: list[WrittenCall] = []
+        for node in nodes:
+            if not isinstance(node, ast.Call) or node.args:
+                return
+            name = ast.unparse(node.func).rpartition(".")[2]
+            if names is not None and name not in names:
+                return
+            arguments = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in node.keywords}
+            calls.append((name, json.dumps(arguments, ensure_ascii=False)))
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError):
+        return
+    yield from calls
+
+
+MAX_PYTHON_CHARACTERS = 2000
+"""Maximum characters of calls in the form of Python, since a parser of deeply nested text is slow."""
+
+# --- streams ---------------------------------------------------------------------------------------------------------
+
+_BEGINNING = re.compile(
+    r"<(?:tool|function|(?:antml:)?invoke|\|tool|\|python|\|START_ACTION|｜tool|\|channel|\|start)|\[TOOL_CALL|functools\["
+    r"|(?:assistant|commentary)*\s*to=functions\.|\A\s*(?:\{|\[\s*(?:\{|\w+\()|Action:)"
+    r"|^[ \t]*\{\s*\"(?:name|tool|function|action)"
+    r"|```[ \t]*(?:json5?|tool\w*|function\w*)?[ \t]*(?:\n\s*(?:[\[{<][^`]*)?)?\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+_PARTIAL = re.compile(r"(?:<[^<>\n]{0,24}|\[[A-Z_]{0,10}|`{1,3}\w{0,12}|\bto=?\w*|(?:^|\n)[ \t]*)\Z", re.IGNORECASE)
+
+
+def without_unfinished_calls(text: str, names: Collection[str]) -> str:
+    """Return the beginning of an unfinished reply that is certainly not part of a call."""
+    rest = read_calls(text, names).text
+    word = re.match(r"\s*\[?\s*([\w.]*)(\(?)", rest)
+    if word and word[2]:
+        is_call = word[1] in names
+    else:
+        is_call = word is not None and rest == word.group() and any(name.startswith(word[1]) for name in names)
+    return "" if is_call else rest[: _shown_length(rest)]
+
+
+def _shown_length(text: str) -> int:
+    code = [match.span() for match in CODE_SPAN.finditer(text) if match.group().endswith("`")]
+    for match in _BEGINNING.finditer(text):
+        if not any(start <= match.start() < end - 1 for start, end in code):
+            return match.start()
+    partial = _PARTIAL.search(text)
+    return partial.start() if partial else len(text)

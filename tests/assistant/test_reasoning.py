@@ -1,0 +1,193 @@
+"""A model's reasoning and the calls that it writes as text are never an answer, whatever their form."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.assistant.notes import with_model
+from tests.servers import Raw, Say, ScriptedServer, Status
+from turnmark.assistant.generators import open_generator
+from turnmark.assistant.generators.base import GeneratorError, PromptMessage, Tool, ToolMessage
+from turnmark.assistant.generators.reasoning import split_reasoning
+from turnmark.assistant.generators.stopping import ON_WAIT
+from turnmark.assistant.generators.text_calls import read_calls
+from turnmark.assistant.types import Event
+
+ASK = (PromptMessage(role="user", content="How?"),)
+ANSWER = "Boil it, then rinse it."
+THOUGHT = "Okay, the user asks about [1]."
+BEFORE = {
+    "think": f"<think>\n{THOUGHT}\n</think>\n\n",
+    "thinking": f"<thinking>{THOUGHT}</thinking>",
+    "thought": f"<thought>{THOUGHT}</thought>\n",
+    "reasoning": f"<reasoning>{THOUGHT}</reasoning>\n",
+    "seed": f"<seed:think>{THOUGHT}</seed:think>",
+    "brackets": f"[THINK]{THOUGHT}[/THINK]",
+    "kimi": f"◁think▷{THOUGHT}◁/think▷",
+    "details": f'<details type="reasoning" done="true">{THOUGHT}\n</details>\n',
+    "cohere": f"<|START_THINKING|>{THOUGHT}<|END_THINKING|>",
+    "channels": f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant<|channel|>final<|message|>",
+    "closed only": f"{THOUGHT}\n</think>\n\n",
+    "closed only, in its line": f"{THOUGHT}</think>",
+    "closed channel": f"{THOUGHT}<|end|><|start|>assistant<|channel|>final<|message|>",
+}
+
+
+@pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE.keys())
+def test_separates_reasoning_also_in_a_stream(before):
+    with ScriptedServer(Say(before + ANSWER)) as server:
+        generator = open_generator(f"openai:tiny@{server.url}")
+        pieces = []
+        reply = generator.complete(ASK, on_text=pieces.append)
+        again = generator.complete(ASK)
+    assert (reply.text, "".join(pieces), again.text) == (ANSWER, ANSWER, ANSWER)
+    assert THOUGHT in reply.reasoning
+
+
+def test_holds_every_stream_of_a_model_that_closed_reasoning_without_opening_it():
+    text = f"Kettles are old.\n</think>\n{ANSWER}"  # does not begin like reasoning
+    with ScriptedServer(Say(text)) as server:
+        generator = open_generator(f"openai:tiny@{server.url}")
+        generator.complete(ASK)
+        pieces = []
+        generator.complete(ASK, on_text=pieces.append)
+    assert "".join(pieces) == ANSWER
+
+
+def test_streams_at_once_what_does_not_begin_like_reasoning():
+    with ScriptedServer(Say(ANSWER)) as server:
+        pieces = []
+        open_generator(f"openai:tiny@{server.url}").complete(ASK, on_text=pieces.append)
+    assert pieces == ["Boil", " it,", " then", " rinse", " it."]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The tag `<think>` opens and `</think>` closes.", "The tag </think> closes it.", "End it with </think>.",
+     "Write:\n```\n<think>a</think>\n```\nThen wait.", "<think> is a tag that opens, and </think> closes it.",
+     "A <thought> element comes first.", "[1] says so.", "Use `<|channel|>final<|message|>` there."],
+)  # fmt: skip
+def test_keeps_a_tag_that_is_only_mentioned(text):
+    assert split_reasoning(text).text == text
+
+
+def test_reasoning_that_never_ends_is_no_answer():
+    with ScriptedServer(Say("<think>So, the kettle", finish_reason="stop")) as server:
+        reply = open_generator(f"openai:tiny@{server.url}").complete(ASK)
+    assert (reply.text, reply.reasoning) == ("", "So, the kettle")
+
+
+CALL = '{"name": "search", "arguments": {"query": "kettle"}}'
+CALLS = [
+    f"<tool_call>\n{CALL}\n</tool_call>", f"<tool_call>{CALL}", f"```json\n{CALL}\n```", CALL,
+    '{"name": "search", "parameters": {"query": "kettle"}}', f"[TOOL_CALLS][{CALL}]",
+    '[TOOL_CALLS]search{"query": "kettle"}', '<function=search>{"query": "kettle"}</function>',
+    "<tool_call><function=search>\n<parameter=query>\nkettle\n</parameter>\n</function></tool_call>",
+    "<tool_call>search\n<arg_key>query</arg_key>\n<arg_value>kettle</arg_value></tool_call>",
+    '<|channel|>commentary to=functions.search <|constrain|>json<|message|>{"query": "kettle"}<|call|>',
+    f"<|python_tag|>{CALL}", 'search(query="kettle")', '```tool_code\nsearch(query="kettle")\n```',
+    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>search<｜tool▁sep｜>{"query": "kettle"}<｜tool▁call▁end｜>'
+    "<｜tool▁calls▁end｜>",
+    '<function_calls><invoke name="search"><parameter name="query">kettle</parameter></invoke></function_calls>',
+    f"<think>I search.</think>\n<tool_call>{CALL}</tool_call>",
+]  # fmt: skip
+SEARCH = Tool(name="search", description="Finds.", parameters={"type": "object", "properties": {}})
+
+
+@pytest.mark.parametrize("written", CALLS)
+def test_a_call_written_as_text_is_a_call_and_nobody_sees_it(written):
+    with ScriptedServer(Say(written)) as server:
+        generator, pieces = open_generator(f"openai:tiny@{server.url}"), []
+        messages = [ToolMessage(role="user", content="How?")]
+        reply = generator.converse(messages, [SEARCH], on_text=pieces.append)
+        answer = generator.converse(messages, ())
+    [call] = reply.calls
+    assert (call.name, call.arguments.replace('":"', '": "')) == ("search", '{"query": "kettle"}')
+    assert (reply.text, "".join(pieces), answer.text, answer.calls) == ("", "", "", ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['Send this:\n```json\n{"name": "kettle", "arguments": {}}\n```\nThen wait.', '{"name": "Ada", "age": 3}',
+     "Use `<tool_call>` for that.", "The tag <tool_call> opens a call.", "f(x)"],
+)  # fmt: skip
+def test_keeps_what_is_no_call(text):
+    assert read_calls(text, ["search"]) == ((), text)
+
+
+def test_the_trace_has_the_reasoning_of_the_answer(kitchen):
+    understood = {"text": "{}", "match": "The user's new message:"}
+    answer = {"text": f"<think>{THOUGHT}</think>Soak it [1].", "match": "Sections of the documents:"}
+    events: list[Event] = []
+    reply = with_model(kitchen, understood, answer).reply([], "How do I descale the kettle?", events.append)
+    assert (reply.answer, reply.trace.reasoning) == ("Soak it [1].", THOUGHT)
+    assert "".join(event.delta for event in events) == "Soak it [1]."
+
+
+# --- endpoints that other clients handle -----------------------------------------------------------------------------
+
+
+def _chunk(**delta: object) -> str:
+    return json.dumps({"choices": [{"index": 0, "delta": delta}]})
+
+
+def _events(*rows: str) -> bytes:
+    return "".join(f"data: {row}\n\n" for row in rows).encode()
+
+
+@pytest.mark.parametrize("kind", ["text/event-stream", "text/plain; charset=utf-8"])
+def test_accepts_a_stream_without_finish_reason_and_of_any_content_type(kind):
+    body = _events(_chunk(content="Boil "), _chunk(content="it."), "[DONE]")
+    with ScriptedServer(Raw(body, kind)) as server:
+        reply = open_generator(f"openai:tiny@{server.url}").complete(ASK)
+    assert (reply.text, reply.finish_reason, reply.usage.calls) == ("Boil it.", "stop", 1)
+
+
+def test_reads_content_in_parts_and_reasoning_in_fields():
+    parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, {"type": "text", "text": "Boil it."}]
+    body = _events(_chunk(reasoning_content="So."), _chunk(content=parts), "[DONE]")
+    with ScriptedServer(Raw(body, "text/event-stream")) as server:
+        reply = open_generator(f"openai:tiny@{server.url}").complete(ASK)
+    assert (reply.text, reply.reasoning) == ("Boil it.", "So.Hm.")
+
+
+@pytest.mark.parametrize("code", [400, 500])
+def test_moves_refused_system_messages_to_the_user_and_remembers_it(code):
+    def answer(body):
+        if any(message["role"] == "system" for message in body["messages"]):
+            return Status(code, "System role not supported")
+        return Say(ANSWER)
+
+    messages = (PromptMessage(role="system", content="Be brief."), *ASK)
+    with ScriptedServer(answer) as server:
+        generator = open_generator(f"openai:tiny@{server.url}")
+        replies = [generator.complete(messages) for _ in range(2)]
+        sent = server.bodies[-1]["messages"]
+    assert [reply.usage.calls for reply in replies] == [2, 1]
+    assert sent == [{"role": "user", "content": "Be brief.\n\nHow?"}]
+
+
+def test_an_error_with_status_200_shows_the_words_of_the_provider():
+    error = b'{"error": {"message": "Provider returned error", "code": 502, "metadata": {"raw": "GPU is full"}}}'
+    with ScriptedServer(Raw(error)) as server, pytest.raises(GeneratorError, match=r"Provider.*\(GPU is full\)"):
+        open_generator(f"openai:tiny@{server.url}?retries=0").complete(ASK)
+
+
+def test_a_context_that_is_too_short_comes_with_advice():
+    words = "This model's maximum context length is 4096 tokens, however you requested 9000 tokens"
+    with ScriptedServer(Status(400, words)) as server, pytest.raises(GeneratorError, match=r"--tokens.*\?context="):
+        open_generator(f"openai:tiny@{server.url}").complete(ASK)
+
+
+def test_reports_the_wait_before_a_retry():
+
+    lines = []
+    token = ON_WAIT.set(lines.append)
+    try:
+        with ScriptedServer(Status(503, "overloaded", {"Retry-After": "1"}), Say(ANSWER)) as server:
+            open_generator(f"openai:tiny@{server.url}").complete(ASK)
+    finally:
+        ON_WAIT.reset(token)
+    assert lines == ["retrying in 1 s: 503: overloaded"]
