@@ -23,6 +23,7 @@ from turnmark.assistant.generators.base import (
     SchemaRefused,
 )
 from turnmark.assistant.generators.client import strict_schema
+from turnmark.assistant.generators.reasoning import split_reasoning
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
@@ -220,6 +221,7 @@ def find_object(text: str) -> str | None:
 
     Also return None if a brace opens no complete object: an object after it may be part of one that was cut.
     """
+    text = split_reasoning(text).text
     decoder = json.JSONDecoder()
     objects: list[str] = []
     end = 0

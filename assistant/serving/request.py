@@ -22,8 +22,8 @@ MAX_MESSAGES = 10_000
 """Maximum messages in a request; a turn uses the last `MAX_HISTORY_MESSAGES`."""
 
 _IGNORED_OPTIONS = ("n", "response_format", "tool_choice", "logprobs", "modalities")
-_IGNORED_ROLES = ("system", "developer", "tool", "function")
-"""Roles of messages that are left out: instructions, and results of tools that the client ran for another model."""
+_USED_ROLES = ("user", "assistant")
+"""Messages of other roles are left out: instructions, and results of tools that the client ran for another model."""
 _MAX_IGNORED_NAMES = 40
 _MAX_NAME_CHARS = 60
 _ESCAPED_CHARACTER = re.compile(r"\\([\\\[\]<])")
@@ -80,12 +80,21 @@ def _to_parts(content: Any) -> Any:
 
 
 class _ClientMessage(_RequestObject):
-    role: Literal["system", "developer", "tool", "function", "user", "assistant"]
+    role: str
     content: Annotated[list[_TextPart], BeforeValidator(_to_parts)] = []
 
     @property
     def text(self) -> str:
         return "\n".join(part.text for part in self.content)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_unused_content(cls, message: Any) -> Any:
+        """Drop the content of a message that is left out: it may have any form, such as the pictures of a tool."""
+        role = message.get("role") if isinstance(message, dict) else None
+        if isinstance(role, str) and role not in _USED_ROLES:
+            return {key: value for key, value in message.items() if key != "content"}
+        return message
 
     @model_validator(mode="after")
     def _check_not_empty(self) -> Self:
@@ -152,7 +161,7 @@ class _InputMessage(_ClientMessage):
     content: Annotated[list[_ResponsePart], BeforeValidator(_to_response_parts)] = []  # type: ignore[assignment]
 
 
-_TOOL_ITEMS = ("mcp_call", "function_call", "function_call_output")
+_TOOL_ITEMS = ("mcp_call", "function_call", "function_call_output", "reasoning")
 
 
 def _to_input_messages(given: Any) -> Any:
@@ -261,7 +270,9 @@ def _to_chat_request(
         field: name of the field with the messages.
         ignored: names of the declared fields that are set but have no effect; undeclared fields have none either.
     """
-    system = [f"{field}[{n}] ({row.role})" for n, row in enumerate(messages) if row.role in _IGNORED_ROLES]
+    system = [
+        f"{field}[{n}] ({_short_name(row.role)})" for n, row in enumerate(messages) if row.role not in _USED_ROLES
+    ]
     own = request.turnmark or _TurnmarkOptions()
     return ChatRequest(
         history=tuple(_to_history(messages[:-1])),
@@ -275,7 +286,7 @@ def _to_chat_request(
 
 def _to_history(messages: Sequence[_ClientMessage]) -> list[Message]:
     """Convert the messages that a turn uses; leave out system messages, empty replies, footnotes and citation marks."""
-    conversation = [message for message in messages if message.role not in _IGNORED_ROLES and message.text.strip()]
+    conversation = [message for message in messages if message.role in _USED_ROLES and message.text.strip()]
     history: list[Message] = []
     for message in conversation[-MAX_HISTORY_MESSAGES:]:
         if message.role == "user":

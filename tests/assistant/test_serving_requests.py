@@ -65,10 +65,18 @@ def test_messages_of_tools_are_left_out():
     assert request.ignored == ("messages[2] (tool)",)
 
 
+@pytest.mark.parametrize("role", ["developer", "function", "tool", "critic"])
+def test_messages_of_roles_that_are_not_used_may_have_any_content(role):
+    picture = [{"type": "image_url", "image_url": {"url": "x"}}]
+    request = chat_request(user("What is it?"), {"role": role, "content": picture}, user("And how?"))
+    assert request.history == tuple(conversation("What is it?"))
+    assert request.ignored == (f"messages[1] ({role})",)
+
+
 def test_reports_all_mistakes_at_once():
     with pytest.raises(Refusal) as raised:
         chat_request(
-            user([{"type": "image_url", "image_url": {}}]), {"role": "robot", "content": "x"}, user("  "), "x",
+            user([{"type": "image_url", "image_url": {}}]), {"role": 5, "content": "x"}, user("  "), "x",
             n=2, stream="yes", stream_options={"include_usage": True}, response_format={"type": "json_object"},
             logprobs=True, tool_choice="required", modalities=["audio"], turnmark={"event": True, "footnotes": "all"},
         )  # fmt: skip

@@ -94,7 +94,7 @@ def test_notes_a_truncated_reply_and_keeps_an_empty_one(tmp_path):
     assert (sample.prediction, sample.notes) == ("The lamp was lit.", ())
     sample, _ = asked(bench, item, Say("<think>Nothing comes.</think>"))
     assert (sample.status, sample.prediction, sample.usage["answer"].completion_tokens) == ("done", "", 7)
-    assert ["returned an empty reply" in note for note in sample.notes] == [True]
+    assert ["returned reasoning and no answer" in note for note in sample.notes] == [True]
     assert values(bench, item, sample)["rouge_l.word"] == 0.0
     with pytest.raises(GeneratorError):
         asked(bench, item, Raw(b"{"))

@@ -88,7 +88,7 @@ def read_reply(text: str) -> InsCoQAReply:
     bulleted lines below a numbered step belong to it; text after the list is no step. Never raises.
     """
     reply = split_reasoning(text).text.strip()
-    strict = _read_strictly(reply)
+    strict = _read_strictly(text.strip()) or _read_strictly(reply)
     if strict is not None:
         return strict
     headings = list(_STEPS_ANYWHERE.finditer(reply))
