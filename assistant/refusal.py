@@ -53,6 +53,8 @@ ALREADY_TEXT = "it is that already."
 COUNTED_TEXT = "“{words}” is found {times} times in {found} of {documents} documents:"
 MORE_TEXT = "and {number} more"
 """Above a list of the documents that mention some words, and its end if it is cut."""
+DIFFERING_TEXT = "Other documents have other values here:"
+"""Above a list of documents that say nearly the same with other numbers or dates."""
 
 TEXTS = (
     UNKNOWN_TEXT,
@@ -66,6 +68,7 @@ TEXTS = (
     ALREADY_TEXT,
     COUNTED_TEXT,
     MORE_TEXT,
+    DIFFERING_TEXT,
 )
 """All texts that the catalogs translate."""
 REFUSALS = (UNKNOWN_TEXT, NOT_FOUND_TEXT)

@@ -8,10 +8,14 @@ answers; it is asked whenever anything was found.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from turnmark.assistant.steps.identifiers import judge_identifiers
 from turnmark.assistant.steps.marks import lines_of
+from turnmark.assistant.steps.outlines import only_names
+from turnmark.assistant.steps.quote import lines_to_quote
 from turnmark.assistant.steps.support import coverage, language_of_sources, stems
+from turnmark.assistant.steps.topic import is_off_topic, topic_stems
 from turnmark.assistant.steps.understand import may_be_standalone, terms_of
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Judgment
@@ -45,10 +49,8 @@ class GradeEvidence:
             )
             if not turn.trusted:
                 part.judgment = judge_identifiers(part.text, part.hits, part.judgment)
-            if _may_be_unsure(part, level) and (word := _unknown_word(turn, part)):
-                part.judgment = part.judgment.model_copy(
-                    update={"decision": "partial", "reason": f"“{word}” is in no passage"}
-                )
+            if part.judgment.decision == "answer" and (reason := _reason_to_doubt(turn, part, level)):
+                part.judgment = part.judgment.model_copy(update={"decision": "partial", "reason": reason})
         turn.decide()
 
 
@@ -71,6 +73,45 @@ UNKNOWN_WORD_MARGIN = 0.05
 """Maximum distance of the confidence from the minimum of a sure answer at which an unknown word makes it unsure. In the
 tuning halves of the German, French, Chinese and Japanese conversations this raises the unanswerable questions that are
 refused or hedged from 7 to 13 of 15, and the answerable ones from 28 to 38 of 121."""
+
+
+def _reason_to_doubt(turn: Turn, part: Part, level: float | None) -> str:
+    """Return why a sure answer is not sure: a word or the topic that its evidence does not have; "" if it is sure."""
+    word = _unknown_word(turn, part) if _may_be_unsure(part, level) else ""
+    if word := word or _unknown_name(turn, part):
+        return f"“{word}” is in no passage"
+    return "the passage does not mention what the message refers to" if _is_off_topic(turn, part) else ""
+
+
+def _is_off_topic(turn: Turn, part: Part) -> bool:
+    """Return whether the passage to quote is not about the topic that a message refers back to."""
+    if not topic_stems(turn, part):
+        return False
+    ranked = lines_to_quote(turn, part)
+    return bool(ranked) and is_off_topic(turn, part, [*part.hits, *part.tables][ranked[0].hit])
+
+
+MAX_CAPITALIZED_SHARE = 0.6
+"""Maximum share of capitalized words in a question whose capitals mark names."""
+
+
+def _unknown_name(turn: Turn, part: Part) -> str:
+    """Return a name in an English question that no passage of the index has; "" if there is none."""
+    if turn.trusted or turn.language != ENGLISH:
+        return ""
+    typed = part.text.split()
+    capitalized = [word for word in typed if word[:1].isupper()]
+    if len(capitalized) > MAX_CAPITALIZED_SHARE * len(typed):
+        return ""
+    after_sentence = {word for before, word in pairwise(("?", *typed)) if before.endswith((".", "?", "!", ":"))}
+    terms = {*terms_of(part.text)}
+    names = [word.strip(_PUNCTUATION) for word in capitalized if word not in after_sentence]
+    names = [name for name in names if name in terms and name.isalpha()]
+    shares = turn.word_shares(names)
+    return next((name for name, share in zip(names, shares, strict=False) if share < MIN_KNOWN_SHARE), "")
+
+
+_PUNCTUATION = "\"'“”‘’().,;:?!"
 
 
 def _may_be_unsure(part: Part, level: float | None) -> bool:
@@ -174,7 +215,7 @@ def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | 
     line_texts: dict[str, None] = {}  # an ordered set
     for hit in hits[:COMPARED_HITS]:
         for line in lines_of(hit.passage):
-            if line.can_answer and line.text:
+            if line.can_answer and line.text and not only_names(line, hit.passage, questions[0]):
                 line_texts[line.in_context(hit.passage.title)] = None
     passages = [hit.passage.indexed_text for hit in hits]
     vectors = embed([*questions, *passages, *line_texts])

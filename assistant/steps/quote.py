@@ -15,10 +15,13 @@ from itertools import product
 from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT, in_language, not_found
 from turnmark.assistant.steps.collection import answer_about_collection
 from turnmark.assistant.steps.counting import count_mentions
+from turnmark.assistant.steps.differing import differing_lines, differing_text
 from turnmark.assistant.steps.identifiers import has_identifier, identifiers_in
 from turnmark.assistant.steps.marks import ITEM_MARK, TextLine, lines_of, without_item_mark
+from turnmark.assistant.steps.outlines import only_names
 from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.assistant.steps.support import content_stems, language_of_sources, stems
+from turnmark.assistant.steps.topic import mentions, topic_stems
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
 from turnmark.core.untrusted import escape_marks, printable
@@ -75,7 +78,8 @@ def rate_lines(part: Part, embed: Embed | None) -> list[RatedLine]:
     The score is the sum of the cosine with the mean of the part's wordings, the share of the part's words in the line
     (rare words count more), and the rank of the hit, because the retriever read the complete passage. Without an
     embedder the cosine counts as 0. The table rows that have most of the part's words rank like the first hit, because
-    the retriever found the table, not the row. Lines with the identifiers of the question come before all others.
+    the retriever found the table, not the row. Outlines, and lines without the identifiers of the question,
+    are left out if there are other lines.
     """
     hits = [*part.hits, *part.tables]
     candidates = _candidate_lines(part.hits)
@@ -94,14 +98,37 @@ def rate_lines(part: Part, embed: Embed | None) -> list[RatedLine]:
         cosine + WORDS_WEIGHT * share + RANK_WEIGHT * rank
         for cosine, share, rank in zip(cosines, shares, ranks, strict=True)
     ]
-    texts, headings = _texts_and_headings(candidates, hits)
+    ranked = sorted(range(len(candidates)), key=lambda number: (-scores[number], number))
+    return _to_quote(part, [RatedLine(*candidates[number], scores[number]) for number in ranked], hits)
+
+
+def lines_to_quote(turn: Turn, part: Part) -> list[RatedLine]:
+    """Return the rated lines of a part, best first; only those about the topic that it refers back to, if there are
+    any."""
+    hits = [*part.hits, *part.tables]
+    ranked = rate_lines(part, turn.embed)
+    topic = topic_stems(turn, part)
+    return [row for row in ranked if topic and mentions(hits[row.hit].passage, topic, part)] or ranked
+
+
+def _to_quote(part: Part, ranked: Sequence[RatedLine], hits: Sequence[Hit]) -> list[RatedLine]:
+    """Return the lines that may be quoted: no outlines, and only those with the most identifiers of the question.
+
+    All are returned if they are all outlines.
+    """
+    said = [row for row in ranked if not only_names(row.line, hits[row.hit].passage, part.text)]
+    rows = said or list(ranked)
     names = identifiers_in(part.text)
-    is_exact = [
-        all(has_identifier(f"{heading}\n{text}", name) for name in names)
-        for text, heading in zip(texts, headings, strict=True)
-    ]
-    ranked = sorted(range(len(candidates)), key=lambda number: (not is_exact[number], -scores[number], number))
-    return [RatedLine(*candidates[number], scores[number]) for number in ranked]
+    if not names:
+        return rows
+    counts = [_count_identifiers(row, hits[row.hit], names) for row in rows]
+    return [row for row, count in zip(rows, counts, strict=True) if count == max(counts)]
+
+
+def _count_identifiers(row: RatedLine, hit: Hit, names: Sequence[str]) -> int:
+    """Return how many identifiers a line or the headings above it have."""
+    text = "\n".join((hit.passage.title, row.line.section, row.line.text))
+    return sum(has_identifier(text, name) for name in names)
 
 
 def _candidate_lines(hits: Sequence[Hit]) -> list[tuple[int, TextLine]]:
@@ -491,6 +518,8 @@ def quote_parts(turn: Turn) -> Draft | None:
         texts += [format_span(span, numbers[id(span)]) for span in new]
         if not answer:
             texts.append(not_found(part.text, turn.language))
+        if new and turn.generator is None and (found := differing_lines(turn, new[0].hit, new[0].best_lines[0])):
+            texts.append(differing_text(turn, found))
     steps = [list_steps(span, numbers[id(span)]) for span in shown]
     procedure = next(filter(None, steps), ())
     return Draft(text="\n\n".join(texts), procedure=procedure, answers=tuple(answers), claims="")
@@ -502,8 +531,9 @@ def _spans_for_part(
     if part.judgment.decision not in GROUNDED or not part.hits:
         return []
     retriever = turn.retriever if turn.evidence is None else None  # nothing is added to given evidence
-    ranked = rate_lines(part, turn.embed)
-    return choose_spans(ranked, [*part.hits, *part.tables], count, words, earlier, retriever, forward_first)
+    return choose_spans(
+        lines_to_quote(turn, part), [*part.hits, *part.tables], count, words, earlier, retriever, forward_first
+    )
 
 
 def refuse(turn: Turn) -> Draft:
