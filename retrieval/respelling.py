@@ -31,7 +31,7 @@ _SPACED_CODE = re.compile(
     r"(?<![\w.-])(?P<first>[a-zA-Z]{1,6})[-_ ](?P<digits>\d{2,8})(?![\w-]|\.\d)"
     r"|(?<![\w.-])(?P<number>\d{2,8})[-_ ](?P<unit>[a-zA-Z]{1,4})(?![\w-])"
 )
-_VERSION = re.compile(r"(?<![\w.])(?P<v>[vV]\.? ?)?(?P<number>\d+(?:\.\d+){1,4})(?!\w|\.\d)")
+_VERSION = re.compile(r"(?<![\w.,])(?P<v>[vV]\.? ?)?(?P<number>\d+(?:\.\d+){1,4})(?!\w|\.\d)")
 _ALPHABETS = (
     ("a", "\u024f", "abcdefghijklmnopqrstuvwxyzäöüßéèêàâçñáíóúîôõãåøæ"),
     ("\u0370", "\u03ff", "αβγδεζηθικλμνξοπρστυφχψωάέήίόύώ"),
