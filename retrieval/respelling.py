@@ -20,6 +20,8 @@ MIN_SWAPPED_LETTERS, MIN_EDITED_LETTERS = 4, 5
 """Minimum letters of a word in which two letters may be swapped or doubled, and of one with any other typing error."""
 MIN_UNCHECKED_LETTERS = 6
 """The second minimum if there is no model whose words tell whether the typed word exists."""
+MAX_CHECKED_CANDIDATES = 4
+"""Maximum candidates that are looked up in passages."""
 MAX_WORD_LETTERS = 24
 """Maximum letters of a corrected word."""
 MAX_UNKNOWN_SHARE = 0.5
@@ -100,10 +102,13 @@ def _separated(match: re.Match[str], lexicon: Lexicon) -> str:
     return "-".join(runs)
 
 
-def spell_words(text: str, lexicon: Lexicon, exists: Callable[[str], bool] | None = None) -> str:
+def spell_words(
+    text: str, lexicon: Lexicon, occurs: Callable[[str], bool], exists: Callable[[str], bool] | None = None
+) -> str:
     """Return a text in which words that the index does not have are replaced by its nearest words.
 
     Args:
+        occurs: whether a word with a term of the index is in a passage as it is; the index has only stems.
         exists: whether a word is known to exist, so that it is not a typing error; None: that is not known.
     """
     named = [
@@ -120,27 +125,27 @@ def spell_words(text: str, lexicon: Lexicon, exists: Callable[[str], bool] | Non
         is_name = is_english and start > 0 and typed[0].isupper()
         if is_name or len(word) > MAX_WORD_LETTERS or (exists is not None and exists(word)):
             continue
-        nearest = _nearest(word, lexicon, MIN_UNCHECKED_LETTERS if exists is None else MIN_EDITED_LETTERS)
+        nearest = _nearest(word, lexicon, occurs, MIN_UNCHECKED_LETTERS if exists is None else MIN_EDITED_LETTERS)
         if nearest:
             pieces += [text[previous_end:start], nearest.capitalize() if typed[0].isupper() else nearest]
             previous_end = end
     return "".join([*pieces, text[previous_end:]])
 
 
-def _nearest(word: str, lexicon: Lexicon, min_letters: int) -> str:
+def _nearest(word: str, lexicon: Lexicon, occurs: Callable[[str], bool], min_letters: int) -> str:
     """Return the word of the index that is one edit away from a word, the most frequent one; "" if there is none."""
     if len(word) < MIN_SWAPPED_LETTERS:
         return ""
     candidates = list(_swapped_or_doubled(word))
     if len(word) >= min_letters:
         candidates += _edited(word)
-    best, best_rank = "", (False, 0)
+    known: list[tuple[bool, int, str]] = []
     for candidate in dict.fromkeys(candidates):
-        terms = lexicon.analyze(candidate)
-        rank = (candidate[0] == word[0], min(map(lexicon.frequency, terms), default=0))
-        if rank[1] and rank > best_rank:
-            best, best_rank = candidate, rank
-    return best
+        frequency = min(map(lexicon.frequency, lexicon.analyze(candidate)), default=0)
+        if frequency:
+            known.append((candidate[0] == word[0], frequency, candidate))
+    ranked = (candidate for _, _, candidate in sorted(known, reverse=True)[:MAX_CHECKED_CANDIDATES])
+    return next((candidate for candidate in ranked if occurs(candidate)), "")
 
 
 def _swapped_or_doubled(word: str) -> Iterator[str]:

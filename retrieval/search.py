@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.corpora.function_words import language_of
+from turnmark.corpora.text import words
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.fusion import Fused, RankedList, RankedRows, fuse, top_k_of
@@ -31,6 +32,10 @@ VARIANT_WEIGHT = 2.0
 """Weight of a list found with a rewrite, relative to the message's list: a rewrite states what the message means. On
 the MTRAG pools (hybrid, the embedded rewrite) weights 0, 1 and 2 give nDCG@5 .384, .419 and .437 on ClapNQ, and .274,
 .275 and .274 on FiQA."""
+
+
+OCCURRENCES_READ = 50
+"""Maximum passages that are read to see whether a word occurs in them."""
 
 
 class Ranker(Protocol):
@@ -86,7 +91,13 @@ class IndexRetriever(Retriever):
         if language and self.index.manifest.languages and language not in self.index.manifest.languages:
             return spell_codes(text, self.index.bm25)
         exists = self._is_one_token if self.index.manifest.embedder is not None else None
-        return spell_words(spell_codes(text, self.index.bm25), self.index.bm25, exists)
+        return spell_words(spell_codes(text, self.index.bm25), self.index.bm25, self._occurs, exists)
+
+    def _occurs(self, word: str) -> bool:
+        """Return whether one of the first passages with the stem of a word has the word itself."""
+        rows = self.index.bm25.rows_with(word)[:OCCURRENCES_READ]
+        passages = self.index.store.by_rows(rows)
+        return any(word in words(f"{passage.heading} {passage.text}") for passage in passages)
 
     def _is_one_token(self, word: str) -> bool:
         """Return whether the embedder knows a word as a whole, so that it is not a typing error."""

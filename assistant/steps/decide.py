@@ -13,7 +13,7 @@ from itertools import pairwise
 from turnmark.assistant.steps.identifiers import judge_identifiers
 from turnmark.assistant.steps.marks import lines_of
 from turnmark.assistant.steps.outlines import only_names
-from turnmark.assistant.steps.quote import lines_to_quote
+from turnmark.assistant.steps.quote import rate_lines
 from turnmark.assistant.steps.support import coverage, language_of_sources, stems
 from turnmark.assistant.steps.topic import is_off_topic, topic_stems
 from turnmark.assistant.steps.understand import may_be_standalone, terms_of
@@ -87,7 +87,7 @@ def _is_off_topic(turn: Turn, part: Part) -> bool:
     """Return whether the passage to quote is not about the topic that a message refers back to."""
     if not topic_stems(turn, part):
         return False
-    ranked = lines_to_quote(turn, part)
+    ranked = rate_lines(part, turn.embed)
     return bool(ranked) and is_off_topic(turn, part, [*part.hits, *part.tables][ranked[0].hit])
 
 

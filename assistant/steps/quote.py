@@ -21,7 +21,6 @@ from turnmark.assistant.steps.marks import ITEM_MARK, TextLine, lines_of, withou
 from turnmark.assistant.steps.outlines import only_names
 from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.assistant.steps.support import content_stems, language_of_sources, stems
-from turnmark.assistant.steps.topic import mentions, topic_stems
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
 from turnmark.core.untrusted import escape_marks, printable
@@ -100,15 +99,6 @@ def rate_lines(part: Part, embed: Embed | None) -> list[RatedLine]:
     ]
     ranked = sorted(range(len(candidates)), key=lambda number: (-scores[number], number))
     return _to_quote(part, [RatedLine(*candidates[number], scores[number]) for number in ranked], hits)
-
-
-def lines_to_quote(turn: Turn, part: Part) -> list[RatedLine]:
-    """Return the rated lines of a part, best first; only those about the topic that it refers back to, if there are
-    any."""
-    hits = [*part.hits, *part.tables]
-    ranked = rate_lines(part, turn.embed)
-    topic = topic_stems(turn, part)
-    return [row for row in ranked if topic and mentions(hits[row.hit].passage, topic, part)] or ranked
 
 
 def _to_quote(part: Part, ranked: Sequence[RatedLine], hits: Sequence[Hit]) -> list[RatedLine]:
@@ -532,7 +522,7 @@ def _spans_for_part(
         return []
     retriever = turn.retriever if turn.evidence is None else None  # nothing is added to given evidence
     return choose_spans(
-        lines_to_quote(turn, part), [*part.hits, *part.tables], count, words, earlier, retriever, forward_first
+        rate_lines(part, turn.embed), [*part.hits, *part.tables], count, words, earlier, retriever, forward_first
     )
 
 

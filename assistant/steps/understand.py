@@ -102,7 +102,8 @@ class UnderstandByRules:
     def __call__(self, turn: Turn) -> None:
         likely = likely_languages(turn.history, turn.languages)
         turn.asked = question_in(turn.message, lambda question: refers_back(question, likely), likely)
-        if turn.retriever is not None and turn.evidence is None:
+        is_question = not is_conversational(turn.asked) and not is_instruction(turn.history, turn.asked)
+        if is_question and turn.retriever is not None and turn.evidence is None:
             turn.asked = turn.retriever.respell(turn.asked)
         turn.understood(understand(turn.history, turn.asked, turn.nearest, turn.languages, turn.word_shares), "rules")
 

@@ -97,3 +97,12 @@ def test_identifiers_of_a_text(text, identifiers):
 )  # fmt: skip
 def test_a_text_has_an_identifier_in_any_spelling(text, identifier, expected):
     assert has_identifier(text, identifier) is expected
+
+
+def test_only_questions_are_respelled_and_only_to_words_of_the_documents(manual):
+    chat = manual.chat()
+    chat.ask("What is a callout?")
+    assert chat.ask("as a checklist, please").rewrite == "as a checklist, please"
+    assert (
+        manual.retriever.respell("How are sensros cleaned?") == "How are sensros cleaned?"
+    )  # no passage has "sensors"
