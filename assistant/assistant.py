@@ -51,8 +51,9 @@ class Findings:
 
 
 class Assistant:
-    """Answers messages from the documents of an index. It keeps no conversation: `reply` is passed the messages so far,
-    and a `Chat` keeps them.
+    """An assistant that answers messages from the documents of an index.
+
+    It keeps no conversation: `reply` is passed the messages so far, and a `Chat` keeps them.
 
     Args:
         index: an index or its name, or several of them, which are searched together.
@@ -61,7 +62,7 @@ class Assistant:
         settings: further fields of `AssistantConfig`, e.g. `top_k=5` or `steps={"decide": "llm"}`.
 
     Attributes:
-        config: all settings as one record.
+        config: all settings as one record, an `AssistantConfig`.
         objects: roles that were given as an object and not as a spec: `generator`, `retriever`.
     """
 
@@ -194,7 +195,7 @@ class Assistant:
         on_event: Callable[[Event], None] = lambda _: None,
         on_answer: Callable[[Reply], None] = lambda _: None,
     ) -> Reply:
-        """Revise the last answer by an instruction; see `reply` and `turnmark.assistant.steps.revise`."""
+        """Revise the last answer as an instruction says, e.g. "shorter, please"; the arguments are those of `reply`."""
         turn = self._begin(history, instruction, on_event)
         turn.understood(Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,)), "by name")
         turn.run(self.steps["revise"])

@@ -39,10 +39,11 @@ def _list_choices(choices: Any) -> Any:
 
 
 class AssistantConfig(Record):
-    """The configuration of an assistant. Two assistants with the same one send a model the same messages.
+    """The configuration of an assistant. Two assistants with the same configuration send a model the same
+    messages.
 
     The Python API, every command, a session, the configuration file and `eval` build it. `Assistant.from_config` opens
-    it. A run's manifest, a session, `/why` and `/v1/models` show it.
+    an assistant from it. A run's manifest, a session, `/why` and `/v1/models` show it.
     """
 
     index: Annotated[

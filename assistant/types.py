@@ -51,8 +51,8 @@ class Judgment(Record):
 class ProcedureStep(Record):
     """One step of a procedure, with its citation numbers."""
 
-    step: str
-    citations: tuple[int, ...] = ()
+    step: str = Field(description="text of the step, without marks")
+    citations: tuple[int, ...] = Field(default=(), description="numbers of the citations that support it")
 
 
 class Draft(Record):
@@ -81,27 +81,26 @@ class Draft(Record):
 class Citation(Record):
     """A source of the reply: a passage, with its number and score."""
 
-    n: int
-    id: str
-    document: str
-    title: str
+    n: int = Field(description="its number in the answer, as in `[1]`")
+    id: str = Field(description="id of the passage")
+    document: str = Field(description="id of the document")
+    title: str = Field(description="title of the document")
     section: str = Field(default="", description="headings above the passage, joined by ' › '")
-    path: str
+    path: str = Field(description="path of the file, relative to the indexed folder")
     index: str = Field(
         default="",
         description="name of its index, if several are searched together",
         exclude_if=lambda index: not index,
     )
-    page: int | None
-    start: int
-    end: int
-    text: str
-    score: float
+    page: int | None = Field(description="page on which the passage starts, from 1; None without pages")
+    start: int = Field(description="offset of its first character in the document")
+    end: int = Field(description="offset after its last character")
+    text: str = Field(description="text of the passage")
+    score: float = Field(description="score of the hit; comparable only within one reply")
 
     @property
     def key(self) -> str:
-        """The id, preceded by the name of its index if it has one, since two indexes may have passages with the same
-        id."""
+        """The id, preceded by the name of its index if it has one."""
         return f"{self.index}:{self.id}" if self.index else self.id
 
 
@@ -203,31 +202,33 @@ class Usage(Record):
 class Reply(Record):
     """One finished turn: what `turnmark ask --json` prints."""
 
-    question: str
-    answer: str
-    procedure: tuple[ProcedureStep, ...] = ()
-    citations: tuple[Citation, ...] = ()
-    decision: Decision
-    rewrite: str
-    sub_questions: tuple[SubQuestion, ...] = ()
-    checks: Checks = Checks()
-    generator: str
-    usage: Mapping[str, Usage] = Field(default_factory=dict)
-    timings: Mapping[str, float] = Field(default_factory=dict, description="step -> seconds")
+    question: str = Field(description="the message, as it was sent")
+    answer: str = Field(description="the complete answer, with its citation marks `[n]`")
+    procedure: tuple[ProcedureStep, ...] = Field(
+        default=(), description="the steps, if the answer is a procedure; their text is part of the answer"
+    )
+    citations: tuple[Citation, ...] = Field(default=(), description="the passages that the answer cites")
+    decision: Decision = Field(description="what the turn decided to do")
+    rewrite: str = Field(description="the message reworded to be complete without the conversation")
+    sub_questions: tuple[SubQuestion, ...] = Field(default=(), description="the questions that the message contains")
+    checks: Checks = Field(default=Checks(), description="the result of checking the answer against its citations")
+    generator: str = Field(description="spec of the language model; `extractive`: none")
+    usage: Mapping[str, Usage] = Field(default_factory=dict, description="calls and tokens of each step")
+    timings: Mapping[str, float] = Field(default_factory=dict, description="seconds of each step")
     notes: tuple[str, ...] = Field(default=(), description="notes for the person, such as what was cut or failed")
-    trace: Trace = Trace()
+    trace: Trace = Field(default=Trace(), description="how the reply was made: searches, judgments, tool calls")
 
     def __str__(self) -> str:
         return self.answer
 
     @property
     def text(self) -> str:
-        """The answer, with its citation marks `[n]`."""
+        """The same as `answer`."""
         return self.answer
 
     @property
     def steps(self) -> tuple[ProcedureStep, ...]:
-        """The procedure, if the answer has one; its text is part of the answer."""
+        """The same as `procedure`."""
         return self.procedure
 
 
@@ -237,6 +238,6 @@ class Event(Record):
     step: str = Field(
         description="name of the step: understand, retrieve, decide, answer, verify or another; or `note` or `wait`"
     )
-    text: str = ""
+    text: str = Field(default="", description="what the step did, in one line")
     delta: str = Field(default="", description="answer step only: the next piece of a streamed draft")
-    detail: Mapping[str, Any] = Field(default_factory=dict)
+    detail: Mapping[str, Any] = Field(default_factory=dict, description="figures and names that belong to `text`")

@@ -61,13 +61,13 @@ class Passage(Record):
     `id` is `<document>-<start>-<end>` in characters, or `_id` of a BEIR row.
     """
 
-    id: str
+    id: str = Field(description="id within the index")
     document: str = Field(description="id of the document it was cut from")
-    title: str
+    title: str = Field(description="title of the document")
     text: str = Field(description="the document's characters from start to end")
-    start: int
-    end: int
-    path: str = ""
+    start: int = Field(description="offset of its first character in the document")
+    end: int = Field(description="offset after its last character")
+    path: str = Field(default="", description="path of the file, relative to the indexed folder")
     section: str = Field(default="", description="headings that apply to all of the text, joined by ' › '")
     page: int | None = Field(default=None, description="1-based page on which it starts, if there are pages")
     page_starts: tuple[int, ...] = Field(
@@ -136,8 +136,8 @@ def content_hash_of(indexed_text: str) -> str:
 class Message(Record):
     """One message of a conversation."""
 
-    role: Literal["user", "assistant"]
-    content: str
+    role: Literal["user", "assistant"] = Field(description="who wrote it")
+    content: str = Field(description="text of the message")
 
 
 class Problem(Record):

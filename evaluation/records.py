@@ -143,9 +143,9 @@ class MetricSummary(Figured):
 
     mean: float | None = Field(description="None if nothing was scored")
     ci95: tuple[float, float] | None = Field(description="95% interval over `clusters`; None if n is 0")
-    n: int
-    failed: int
-    not_applicable: int
+    n: int = Field(description="number of scored samples")
+    failed: int = Field(description="number of failed samples")
+    not_applicable: int = Field(description="number of samples to which the metric does not apply")
     clusters: int | None = Field(
         default=None, description="number of resampled conversations, questions or contexts; 1: no interval"
     )

@@ -38,7 +38,10 @@ T = TypeVar("T")
 
 
 class Index(SearchableIndex):
-    """A finished index, or several that are searched together; made by `Index.build`, `Index.open` or `Index.join`.
+    """A finished index, or several that are searched together.
+
+    `Index.build`, `Index.open` and `Index.join` return one. `len(index)` is the number of passages, and iterating over
+    an index yields them.
 
     Attributes:
         parts: the stored indexes, in the order of their rows.
@@ -106,7 +109,7 @@ class Index(SearchableIndex):
 
     @classmethod
     def join(cls, indexes: Sequence[Index]) -> Index:
-        """Return an index that searches all of the given ones together; an index that occurs twice is searched once."""
+        """Return an index that searches all given indexes together. An index that occurs twice is searched once."""
         parts = list({part.manifest.name: part for index in indexes for part in index.parts}.values())
         if not parts:
             raise RequestError("no index is given; name one, or several")
@@ -130,8 +133,10 @@ class Index(SearchableIndex):
         """Return the `top_k` best passages for a query, best first.
 
         Args:
+            query: a question or search words.
+            top_k: the maximum number of passages.
             retriever: a retriever spec; None: the default for this index.
-            where: metadata key -> glob that the passage's value must match.
+            where: globs that a passage's metadata must match, by key, e.g. `{"path": "handbook/*"}`.
         """
         spec = retriever or default_retriever(self)
         if spec not in self._retrievers:

@@ -23,14 +23,16 @@ class Query(Record):
     fuses the rankings of all texts. Conversational retrievers use `history`.
     """
 
-    text: str
-    history: tuple[Message, ...] = ()
+    text: str = Field(description="the message, or a question of its own")
+    history: tuple[Message, ...] = Field(default=(), description="the messages before it, oldest first")
     standalone: bool = Field(
         default=False,
         description="True: the text needs no context; history and variants are used only if it finds little by itself",
     )
-    variants: tuple[str, ...] = ()
-    where: Mapping[str, str] = Field(default_factory=dict, description="metadata key -> glob the value must match")
+    variants: tuple[str, ...] = Field(default=(), description="rewrites of the text, which are searched as well")
+    where: Mapping[str, str] = Field(
+        default_factory=dict, description="globs that a passage's metadata must match, by key"
+    )
 
     def texts(self) -> tuple[str, ...]:
         """Return the texts to search, without duplicates: the message, then its variants."""
@@ -47,9 +49,9 @@ class Found(Record):
 class Hit(Record):
     """A retrieved passage."""
 
-    passage: Passage
+    passage: Passage = Field(description="the passage")
     score: float = Field(description="score by which hits are sorted; comparable only within one list of hits")
-    found: Mapping[str, Found] = Field(default_factory=dict, description="name of a ranking -> rank and score in it")
+    found: Mapping[str, Found] = Field(default_factory=dict, description="rank and score in each ranking, by name")
 
     @property
     def similarity(self) -> float | None:
@@ -61,15 +63,15 @@ class Hit(Record):
 class Retriever(ABC):
     """A search over passages: the base class of every retriever, including your own.
 
-    A subclass sets `name` and defines `search`. The other methods are optional, and the defaults mean that the
-    retriever does not know.
+    A subclass sets `name` and defines `search`. The other methods are optional. Their defaults mean that the retriever
+    has no such information.
     """
 
     name: str
 
     @abstractmethod
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-        """Return for each query a list of at most `top_k` hits, best first."""
+        """Return a list of at most `top_k` hits for each query, best first."""
 
     def titles(self) -> list[str]:
         """Return the titles of the documents, most informative first. A model writes search phrases with them."""
@@ -88,7 +90,7 @@ class Retriever(ABC):
         return ()
 
     def word_shares(self, texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG002
-        """Return for each text how much of its words the best passage has, 0..1; empty if it is not known."""
+        """Return, for each text, the share of its words that the best passage contains; empty if it is not known."""
         return ()
 
     def respell(self, text: str) -> str:

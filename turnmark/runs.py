@@ -54,7 +54,7 @@ class Run:
 
     @property
     def manifest(self) -> RunManifest:
-        """The run's specs, prompts, data and versions."""
+        """The specs, prompts, data and versions of the run."""
         return RunManifest.model_validate_json((self.path / "manifest.json").read_bytes())
 
     def samples(self) -> Iterator[Sample]:
@@ -107,7 +107,10 @@ class Comparison:
         self.record = record
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a row for each metric and each run except the first: difference, 95% interval and corrected p."""
+        """Return a table with a row for each metric and each run except the first.
+
+        Its columns include the difference, its 95% interval and the corrected p value.
+        """
         import pandas as pd
 
         letters = [side.letter for side in self.record.runs]
@@ -138,7 +141,7 @@ def evaluate(benchmark: str, assistant: Assistant | str = "extractive", **option
     """Run a benchmark, or continue an interrupted run. The keywords are the flags of `turnmark eval`.
 
     Args:
-        benchmark: name of a benchmark, or `python:module:attribute`.
+        benchmark: `mtrag`, `mtrag-un`, `mtrag-s`, `inscoqa`, `compound-qa`, `kiwi`, or `python:module:attribute`.
         assistant: the assistant whose generator, retriever and steps are measured (the documents are the
             benchmark's); or a generator spec.
         options: flags without dashes, such as `setting="rag"`, `limit=20` or `live=True`. A setting of the assistant,
@@ -168,6 +171,7 @@ def score(benchmark: str, predictions: str | Path | Sequence[str | Path], **opti
     """Score the predictions of another system, or of an earlier run. The keywords are the flags of `turnmark score`.
 
     Args:
+        benchmark: as in `evaluate`.
         predictions: official prediction files, a run or its `predictions.jsonl`; for `task="retrieval"`, TREC runs.
         options: flags without dashes, such as `data="mt-rag-benchmark"`.
     """
@@ -201,10 +205,12 @@ _derive_signature(score)
 
 
 def compare(runs: Sequence[Run | str | Path], missing: Literal["leave-out", "zero"] = "leave-out") -> Comparison:
-    """Compare finished runs with the first of them, each over the samples that both have.
+    """Compare each finished run with the first one, over the samples that both have.
 
     Args:
-        missing: `zero`: a sample that one of the two lacks, or failed on, counts as 0 in that run.
+        runs: at least two runs, or their folders.
+        missing: what to do with a sample that one of the two runs lacks or failed on. `leave-out` ignores it; `zero`
+            counts it as 0 in that run.
     """
     from turnmark.evaluation.comparison.compare import compare_runs
 

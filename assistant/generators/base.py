@@ -108,7 +108,7 @@ class ToolsRefused(GeneratorError):
 
 
 class Generator(Protocol):
-    """A language model, which is synchronous and safe to call from many threads."""
+    """A language model: any object with these properties and this method. Calls may come from many threads."""
 
     @property
     def name(self) -> str:
@@ -127,6 +127,10 @@ class Generator(Protocol):
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """Return one reply.
+
+        Args:
+            messages: the prompt; each message has a `role` and `content`.
+            options: `max_tokens`, `temperature`, `schema`, `deadline` and `on_text`; None: the generator's default.
 
         Raises:
             SchemaRefused: a schema was given and is not supported.
