@@ -5,8 +5,8 @@
 1. Builds both with `python -m build`, which makes its own environment from the build requirements in pyproject.toml.
 2. Compares the files of the wheel with those of the checkout, since files that are not Python must be included too.
 3. Makes a clean environment, and installs the wheel with the pinned versions and no extra.
-4. Works in another folder with its own home: builds an index over the demo documents, asks a question, scores two
-   benchmarks, reads the report and runs `doctor`.
+4. Works in another folder with its own home: types the commands of README.md that need no language model, word for
+   word, over the demo documents; then scores a benchmark, reads the report and runs `doctor`.
 
 Exits with 0 if everything succeeds. `--environment` keeps the environment for the next run, because installing PyTorch
 takes most of the time.
@@ -17,6 +17,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -25,10 +27,13 @@ import time
 import zipfile
 from pathlib import Path
 
+from tests.docs.pages import blocks, examples
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
-QUESTION = (ROOT / "corpora" / "demo" / "questions.txt").read_text(encoding="utf-8").splitlines()[0]
+QUESTIONS = (ROOT / "corpora" / "demo" / "questions.txt").read_text(encoding="utf-8")
+NOT_TYPED = ("--generator", "model get")
+"""What is in commands of README.md that ask a model or fetch one."""
 ROOMS = ("corpora", "retrieval", "assistant", "evaluation", "turnmark")
 
 
@@ -76,38 +81,67 @@ def installed(wheel: Path, environment: Path) -> Path:
     return environment / "bin" / "turnmark"
 
 
+def readme_commands() -> list[str]:
+    """Return the lines of README.md that run `turnmark` without a language model, in their order."""
+    typed = [example for block in blocks() if block.page == "README.md" and block.kind == "shell"
+             for example in examples(block)]  # fmt: skip
+    lines = [example.typed.partition("  #")[0].rstrip() for example in typed if example.program == "turnmark"]
+    return [line for line in lines if not any(words in line for words in NOT_TYPED)]
+
+
 def main_job(turnmark: Path, folder: Path) -> list[str]:
     """Do the main job in `folder`, and return what is wrong with the results."""
-    bare = {"PATH": "/usr/bin:/bin", "HOME": str(folder), "TURNMARK_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1"}
-    python = turnmark.with_name("python")
+    path = f"{turnmark.parent}:/usr/bin:/bin"
+    bare = {"PATH": path, "HOME": str(folder), "TURNMARK_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "1"}
 
-    def run(*words: str) -> str:
+    def run(line: str, stdin: str = "") -> str:
         began = time.monotonic()
         ran = subprocess.run(
-            [str(turnmark), *words], cwd=folder, env=bare, capture_output=True, text=True, timeout=PATIENCE
+            ["/bin/sh", "-c", line], cwd=folder, env=bare, input=stdin, capture_output=True, text=True, timeout=PATIENCE
         )
-        sys.stderr.write(f"{time.monotonic() - began:6.1f} s  turnmark {' '.join(words)}\n")
+        sys.stderr.write(f"{time.monotonic() - began:6.1f} s  {line}\n")
         if ran.returncode:
-            raise SystemExit(f"turnmark {' '.join(words)} ended with {ran.returncode}:\n{ran.stderr[-2000:]}")
+            raise SystemExit(f"{line} ended with {ran.returncode}:\n{ran.stderr[-2000:]}")
         return ran.stdout
 
-    command = [str(python), "-c", "import turnmark.corpora as corpora; print(corpora.__path__[0])"]
-    package = subprocess.run(command, cwd=folder, env=bare, capture_output=True, text=True, check=True).stdout.strip()
+    package = run('python -c "import turnmark.corpora as corpora; print(corpora.__path__[0])"').strip()
     problems = [] if Path(package).is_relative_to(turnmark.parents[1]) else [f"ran from {package}, not from the wheel"]
-    run("index", "build", f"{package}/demo/documents", "--name", "demo")
-    reply = json.loads(run("ask", QUESTION, "--index", "demo", "--json"))
-    if not reply["answer"] or not reply["citations"]:
-        problems.append(f"ask: no answer with a citation: {reply['answer'][:200]!r}")
-    for words in (("mtrag", "--task", "retrieval"), ("compound-qa",)):
-        summary = json.loads(run("eval", *words, "--out", f"runs/{words[0]}", "--json"))
+    shutil.copytree(f"{package}/demo/documents", folder / "notes")
+    for line in readme_commands():
+        if line.startswith("turnmark serve"):
+            problems += served(line, folder, bare)
+            continue
+        printed = run(line, QUESTIONS if line.startswith("turnmark chat") else "")
+        if not printed and not line.startswith(("turnmark mcp", "turnmark index")):
+            problems.append(f"{line} printed nothing")
+        if line.startswith("turnmark ask") and "[1]" not in printed:
+            problems.append(f"{line}: no answer with a citation: {printed[:200]!r}")
+    for benchmark in ("mtrag --task retrieval", "compound-qa"):
+        summary = json.loads(run(f"turnmark eval {benchmark} --out runs/{benchmark.split()[0]} --json"))
         if not summary["n"] or summary["failed"]:
-            problems.append(f"eval {words[0]}: n {summary['n']}, failed {summary['failed']}")
-    run("report", "runs/mtrag", "runs/compound-qa", "--html", "report.html")
+            problems.append(f"eval {benchmark}: n {summary['n']}, failed {summary['failed']}")
+    run("turnmark report runs/mtrag runs/compound-qa --html report.html")
     if (folder / "report.html").stat().st_size < 10_000:
         problems.append("report.html is too small to be one")
-    if not json.loads(run("doctor", "--json"))["healthy"]:
+    if not json.loads(run("turnmark doctor --json"))["healthy"]:
         problems.append("doctor found something broken")
     return problems
+
+
+def served(line: str, folder: Path, environment: dict[str, str]) -> list[str]:
+    """Run a server until it prints its address, stop it as Ctrl-C does, and return what is wrong."""
+    output = folder / "served.txt"
+    with output.open("w") as stream:
+        server = subprocess.Popen(line.split(), cwd=folder, env=environment, stdout=stream, stderr=stream)
+        try:
+            ends = time.monotonic() + PATIENCE
+            while "http://" not in output.read_text() and server.poll() is None and time.monotonic() < ends:
+                time.sleep(0.2)
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(PATIENCE)
+    printed = output.read_text()
+    return [] if "http://" in printed else [f"{line} printed no address: {printed[-500:]!r}"]
 
 
 def main() -> int:

@@ -36,6 +36,17 @@ KEY_PACKAGES = (
     "numpy",
 )
 """Packages whose versions belong in a bug report. Other packages are shown only if they have a problem."""
+EXTRAS = {
+    "local": "a small language model in the same process (`local:`)",
+    "ocr": "reading scanned pages of PDFs",
+    "elasticsearch": "searching your own Elasticsearch index",
+    "ray": "embedding and answering on a Ray cluster",
+    "vllm": "starting a vLLM server; needs a GPU",
+    "otel": "tracing over OpenTelemetry",
+    "bertscore": "BERTScore as a judge; its model is a separate download of about 3 GB",
+    "ragas": "RAGAS's own faithfulness metric as a judge",
+}
+"""What each extra adds, also in the table of docs/install.md. The extras for work on Turnmark itself are not listed."""
 SECRET_VARIABLES = (
     "OPENAI_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY", "HF_TOKEN", "TURNMARK_CHROMA_TOKEN",
     "TURNMARK_ELASTIC_API_KEY", "TURNMARK_TOKEN",
@@ -127,9 +138,11 @@ def packages() -> Iterator[Finding]:
             yield Finding("versions", requirement.name, "broken", problem, pip)
         elif requirement.name in KEY_PACKAGES:
             yield Finding("versions", requirement.name, "ok", installed)
-    for extra, problems in sorted(problems_by_extra.items()):
+    for extra, adds in EXTRAS.items():
+        problems = problems_by_extra.get(extra, [])
         pip = f"pip install 'turnmark[{extra}]'" if problems else ""
-        yield Finding("extras", extra, "absent" if problems else "ok", "; ".join(problems), pip)
+        detail = f"{adds} ({'; '.join(problems)})" if problems else adds
+        yield Finding("extras", extra, "absent" if problems else "ok", detail, pip)
 
 
 def models() -> Iterator[Finding]:

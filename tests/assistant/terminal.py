@@ -105,6 +105,17 @@ class Terminal:
         visible = [self._line(self._screen.buffer[y]) for y in range(self._screen.lines)]
         return "\n".join([*self._above, *visible]).rstrip("\n")
 
+    @property
+    def columns(self) -> int:
+        """The width of the screen."""
+        return int(self._screen.columns)
+
+    def rows(self) -> list[list[Any]]:
+        """Return the characters of `screen()` with their colors, row by row."""
+        rows = [*self._screen.history.top, *(self._screen.buffer[y] for y in range(self._screen.lines))]
+        drawn = [[row[x] for x in range(self.columns)] for row in rows]
+        return drawn[: len(self.screen().split("\n"))]
+
     def _line(self, row: Any) -> str:
         return "".join(row[x].data for x in range(self._screen.columns)).rstrip()
 

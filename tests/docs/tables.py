@@ -73,8 +73,12 @@ NOT_RUN = {
 }
 """Why an example that contains this text is parsed but not run."""
 
-PAGE_ENVIRONMENT = {"docs/chat.md": {"TURNMARK_INDEX": "notes"}}
-"""Variables of the examples of a page. `chat` without `--index` takes the only index, but the scene has several."""
+PAGE_ENVIRONMENT = {
+    "README.md": {"TURNMARK_INDEX": "notes"},
+    "docs/chat.md": {"TURNMARK_INDEX": "notes"},
+    "docs/tutorial.md": {"TURNMARK_INDEX": "demo"},
+}
+"""Variables of the examples of a page. A command without `--index` takes the only index, but the scene has several."""
 
 
 def reason(example: Example) -> str | None:

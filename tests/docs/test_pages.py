@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,17 @@ def test_named_members_of_the_package_exist() -> None:
             except (ImportError, AttributeError) as error:
                 wrong.append(f"{page}:{line}: {error}")
     assert not wrong
+
+
+def test_installation_lists_the_extras_of_doctor() -> None:
+    from turnmark.doctor import EXTRAS
+
+    rows = [[cell.strip() for cell in row.split("|")[1:3]] for row in text_of("docs/install.md").splitlines()]
+    listed = {row[0].strip("`"): row[1] for row in rows if len(row) == 2 and row[0].strip("`") in EXTRAS}
+    assert listed == EXTRAS
+    with (ROOT / "pyproject.toml").open("rb") as stream:
+        declared = tomllib.load(stream)["project"]["optional-dependencies"]
+    assert declared.keys() - {"bench", "dev"} == EXTRAS.keys()
 
 
 def test_readme_results_use_only_figures_of_measured() -> None:
