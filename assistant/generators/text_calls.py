@@ -29,12 +29,13 @@ _MARKED = re.compile(
     r"|<\|START_ACTION\|>(?P<action>.*?)(?:<\|END_ACTION\|>|\Z)"
     r"|<\|python_(?:tag|start)\|>(?P<python>.*?)(?:<\|python_end\|>|<\|eom_id\|>|\Z)"
     r"|functools(?P<functools>\[.*)\Z"
-    r"|(?:<\|start\|>assistant)?\s*(?:<\|channel\|>)?\s*(?:assistant|commentary|analysis|\s)*\bto=functions\..*?"
+    r"|(?:<\|start\|>assistant ?)?(?:<\|channel\|>)?(?:(?:assistant|commentary|analysis)\s{0,3}){0,3}\bto=functions\."
+    r".*?"
     r"(?:<\|call\|>|<\|end\|>|\Z)",
     _FLAGS,
 )
 _CHANNEL_CALL = re.compile(
-    rf"to={_NAME}[^{{]*?(?:<\|message\|>|json|\s)\s*(?P<arguments>\{{.*\}})(?:<\|\w+\|>)?\s*\Z", _FLAGS
+    rf"to={_NAME}[^{{]{{0,200}}?(?:<\|message\|>|json|\s)\s*(?P<arguments>\{{.*\}})(?:<\|\w+\|>)?\s*\Z", _FLAGS
 )
 _SEPARATED_CALL = re.compile(
     rf"(?:<｜tool▁call▁begin｜>|<\|tool_call_begin\|>)\s*(?:function\s*<｜tool▁sep｜>)?\s*{_NAME}(?::\d+)?\s*"
@@ -256,7 +257,7 @@ MAX_PYTHON_CHARACTERS = 2000
 
 _BEGINNING = re.compile(
     r"<(?:tool|function|(?:antml:)?invoke|\|tool|\|python|\|START_ACTION|｜tool|\|channel|\|start)|\[TOOL_CALL|functools\["
-    r"|(?:assistant|commentary)*\s*to=functions\.|\A\s*(?:\{|\[\s*(?:\{|\w+\()|Action:)"
+    r"|(?:(?:assistant|commentary)\s{0,3}){0,3}\bto=functions\.|\A\s*(?:\{|\[\s*(?:\{|\w+\()|Action:)"
     r"|^[ \t]*\{\s*\"(?:name|tool|function|action)"
     r"|```[ \t]*(?:json5?|tool\w*|function\w*)?[ \t]*(?:\n\s*(?:[\[{<][^`]*)?)?\Z",
     re.IGNORECASE | re.MULTILINE,
