@@ -79,14 +79,27 @@ def paper_tables(runs: Runs) -> tuple[Table, ...]:
     """Return the tables of a benchmark's paper with these runs in them, the most informative one first.
 
     Args:
-        runs: displayed name and summary of each run; all of one benchmark and task.
+        runs: displayed name and summary of each run; all of one benchmark and task. A run over other documents than
+            those of the benchmark has no place in these tables.
     """
+    if any(_is_over_other_documents(summary) for _, summary in runs):
+        return ()
     filled_tables: list[Table] = []
     for shape in shapes([summary for _, summary in runs]):
         table = _fill(shape, runs)
         if table is not None:
             filled_tables.append(table)
     return tuple(filled_tables)
+
+
+def _is_over_other_documents(summary: Summary) -> bool:
+    """Return whether a run is over documents of none of the published domains, such as the run of a `check`.
+
+    Without this, the check of one's own notes would be listed between systems that were measured on Wikipedia.
+    """
+    published = {domain for row in summary.published for domain in row.domains}
+    own = summary.breakdowns.get("domain", {}).keys()
+    return bool(published and own) and not summary.data.demo and not published & own
 
 
 def tables_together(runs: Runs) -> tuple[Table, ...]:
