@@ -83,6 +83,7 @@ def test_reports_the_kind_of_failure(replies, kind, reason):
         (RED, RED),
         (f"```json\n{RED}\n```", RED),
         (f"Sure! Here it is: {RED} Anything else?", RED),
+        (f"<think>{{maybe}} {RED}</think>{RED}", RED),
         ('{"a": {"b": {}}}', '{"a": {"b": {}}}'),
         (f"{RED} or {RED}", None),
         ("no object", None),
