@@ -27,11 +27,11 @@ MAX_WORD_LETTERS = 24
 MAX_UNKNOWN_SHARE = 0.5
 """Maximum share of unknown words in a text whose words are corrected. A text in another language has more."""
 
-_MIXED = re.compile(r"(?<![\w.])(?=\w*[^\W\d_])(?=\w*\d)[^\W_]{2,20}(?![\w]|\.\d)")
-_RUNS = re.compile(r"\d+|[^\W\d_]+")
+_MIXED = re.compile(r"(?<![\w.])(?=[\w.]*[^\W\d_])(?=\w*\d)(?:[^\W_]|(?<=\d)\.(?=\d)){2,20}(?![\w]|\.\d)")
+_RUNS = re.compile(r"\d+(?:\.\d+)*|[^\W\d_]+")
 _SPACED_CODE = re.compile(
     r"(?<![\w.-])(?P<first>[a-zA-Z]{1,6})[-_ ](?P<digits>\d{2,8})(?![\w-]|\.\d)"
-    r"|(?<![\w.-])(?P<number>\d{2,8})[-_ ](?P<unit>[a-zA-Z]{1,4})(?![\w-])"
+    r"|(?<![\w.-])(?P<number>\d{2,8}|\d+\.\d+)[-_ ](?P<unit>[a-zA-Z]{1,4})(?![\w-])"
 )
 _VERSION = re.compile(r"(?<![\w.,])(?P<v>[vV]\.? ?)?(?P<number>\d+(?:\.\d+){1,4})(?!\w|\.\d)")
 _ALPHABETS = (
@@ -95,8 +95,8 @@ def _separated(match: re.Match[str], lexicon: Lexicon) -> str:
     runs = _RUNS.findall(word)
     if len(runs) < 2 or _knows(lexicon, word):
         return word
-    numbers = [run for run in runs if run.isdigit()]
-    named = [run for run in runs if not run.isdigit() and len(run) > 1]
+    numbers = [run for run in runs if run[0].isdigit()]
+    named = [run for run in runs if not run[0].isdigit() and len(run) > 1]
     if not all(_knows(lexicon, run) for run in (*numbers, *named)):
         return word
     return "-".join(runs)
@@ -114,7 +114,11 @@ def spell_words(
     named = [
         (word, start, end) for word, start, end in words_with_spans(text) if word.isalpha() and lexicon.analyze(word)
     ]
-    unknown = [(word, start, end) for word, start, end in named if not _knows(lexicon, word)]
+    unknown = [
+        (word, start, end)
+        for word, start, end in named
+        if not _knows(lexicon, word) and not (exists is not None and exists(word))
+    ]
     if not unknown or (len(named) > 2 and len(unknown) > MAX_UNKNOWN_SHARE * len(named)):
         return text
     is_english = language_of(text) in (ENGLISH, "")
@@ -123,7 +127,7 @@ def spell_words(
     for word, start, end in unknown:
         typed = text[start:end]
         is_name = is_english and start > 0 and typed[0].isupper()
-        if is_name or len(word) > MAX_WORD_LETTERS or (exists is not None and exists(word)):
+        if is_name or len(word) > MAX_WORD_LETTERS:
             continue
         nearest = _nearest(word, lexicon, occurs, MIN_UNCHECKED_LETTERS if exists is None else MIN_EDITED_LETTERS)
         if nearest:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.function_words import language_of
 from turnmark.corpora.text import words
 from turnmark.corpora.types import Message, Passage
@@ -101,7 +103,11 @@ class IndexRetriever(Retriever):
 
     def _is_one_token(self, word: str) -> bool:
         """Return whether the embedder knows a word as a whole, so that it is not a typing error."""
-        return len(self.index.embedder.tokenizer()(word)) == 1
+        return len(self._tokenize(word)) == 1
+
+    @cached_property
+    def _tokenize(self) -> Tokenizer:
+        return self.index.embedder.tokenizer()
 
     def nearest(self, texts: Sequence[str]) -> list[float]:
         return self._nearest.get(texts) if self.index.manifest.trusts_cosines() else []

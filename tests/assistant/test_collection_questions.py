@@ -42,6 +42,9 @@ def shelf(home, tmp_path):
         ("summarize the documents", "summarize", "en"), ("Can you summarise all files?", "summarize", "en"),
         ("Give me an overview of your documents", "summarize", "en"), ("What are the documents about?", "summarize",
         "en"),
+        ("How many documents does this index contain?", "count", "en"), ("How many files?", "count", "en"),
+        ("list all the documents you have", "list", "en"), ("what topics do you cover?", "list", "en"),
+        ("when was the last document added?", "newest", "en"), ("What was the last thing I asked?", "last", "en"),
         ("Wie viele Dokumente gibt es?", "count", "de"), ("Welche Dateien hast du?", "list", "de"),
         ("Liste alle Dokumente auf", "list", "de"), ("Welches ist das neueste Dokument?", "newest", "de"),
         ("Was habe ich zuerst gefragt?", "first", "de"), ("Was kannst du?", "help", "de"), ("Hilfe", "help", "de"),
@@ -76,6 +79,7 @@ def test_questions_about_the_collection_are_recognized(message, topic, language)
         "Wie viele Dokumente brauche ich für den Antrag?", "Welche Unterlagen muss ich mitbringen?",
         "Hilfe beim Einrichten", "Combien de documents faut-il fournir ?", "Quels documents dois-je fournir ?",
         "¿Cuántos documentos necesito?", "¿Qué documentos hay que presentar?", "需要多少个文件？", "文件有哪些格式？",
+        "what is the latest report?", "How many notes does the free plan allow?", "How do I get help?",
         "", "?", "How many documents " + "and files " * 40,
     ],
 )  # fmt: skip

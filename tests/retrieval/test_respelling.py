@@ -1,0 +1,58 @@
+"""Codes, versions and misspelled words are spelled as in an index."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from turnmark.corpora.analysis import open_analyzer
+from turnmark.corpora.text import words
+from turnmark.retrieval.respelling import spell_codes, spell_words
+
+
+class Terms:
+    """The terms of a text."""
+
+    def __init__(self, text: str) -> None:
+        self.analyze = open_analyzer("en")
+        self._counts = Counter(self.analyze(text))
+        self.words = frozenset(words(text))
+
+    def frequency(self, term: str) -> int:
+        return self._counts[term]
+
+
+@pytest.mark.parametrize(
+    ("documents", "typed", "spelled"),
+    [
+        ("error E-4867", "what is e4867?", "what is e-4867?"), ("error E4867", "what is E-4867?", "what is E4867?"),
+        ("error E 4867", "e4867", "e-4867"), ("error E4867 and page 4867", "E-4867", "E-4867"),
+        ("ISO 27001", "iso27001 audit", "iso-27001 audit"), ("see KB5034441", "KB 5034441", "KB5034441"),
+        ("Python 3 and 4", "python3", "python-3"), ("2.4 GHz", "2.4GHz", "2.4-GHz"), ("2.4GHz", "2.4 GHz", "2.4GHz"),
+        ("500 GB disk", "500gb", "500-gb"), ("500GB disk", "500 GB", "500GB"),
+        ("3.0.0 released", "v3.0.0", "3.0.0"), ("v3.0.0 released", "3.0.0", "v3.0.0"), ("3.0.0 released", "3.0",
+        "3.0.0"),
+        ("3.0 released", "v3.0.0", "3.0"), ("3.0.0 released", "v3.0.1", "v3.0.1"), ("3.0.0", "4.0", "4.0"),
+        ("error E-4867", "what is E-9999 in 2024?", "what is E-9999 in 2024?"), ("401k plan", "401k", "401k"),
+        ("cost of 1,250.50", "1,250.50", "1,250.50"), ("nothing", "", ""),
+    ],
+)  # fmt: skip
+def test_codes_are_spelled_as_in_the_index(documents, typed, spelled):
+    assert spell_codes(typed, Terms(documents)) == spelled
+
+
+@pytest.mark.parametrize(
+    ("typed", "spelled"),
+    [
+        ("what is a calout?", "what is a callout?"), ("grpah view", "graph view"), ("Tehme", "Theme"),
+        ("change the colrs of a theme", "change the colors of a theme"), ("a theme for Marx", "a theme for Marx"),
+        ("e4867", "e4867"), ("the theme paint", "the theme paint"), ("thm", "thm"),
+        ("hvordan vises farverne", "hvordan vises farverne"), ("", ""),
+    ],
+)  # fmt: skip
+def test_unknown_words_become_the_nearest_word(typed, spelled):
+    terms = Terms(
+        "A callout is a box. The graph view shows a theme. A theme has colors. The print has a point. Mark it."
+    )
+    assert spell_words(typed, terms, terms.words.__contains__, {"paint", "change"}.__contains__) == spelled
