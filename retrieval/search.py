@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.function_words import language_of
 from turnmark.corpora.text import words
@@ -102,8 +103,14 @@ class IndexRetriever(Retriever):
         return any(word in words(f"{passage.heading} {passage.text}") for passage in passages)
 
     def _is_one_token(self, word: str) -> bool:
-        """Return whether the embedder knows a word as a whole, so that it is not a typing error."""
-        return len(self._tokenize(word)) == 1
+        """Return whether the embedder knows a word as a whole, so that it is not a typing error.
+
+        False if the embedder cannot be opened: BM25 searches without it.
+        """
+        try:
+            return len(self._tokenize(word)) == 1
+        except TurnmarkError:
+            return False
 
     @cached_property
     def _tokenize(self) -> Tokenizer:
