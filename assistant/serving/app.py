@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
     from turnmark.retrieval.index import Index
 
+PAGE_SCRIPTS = ("dom.js", "markdown.js", "turn.js", "conversations.js", "documents.js", "asking.js", "page.js")
 PAGE_FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
-    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    **{f"/{script}": (script, "text/javascript; charset=utf-8") for script in PAGE_SCRIPTS},
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
 MAX_BODY_BYTES = 4_000_000

@@ -11,14 +11,17 @@ import pypdfium2
 import pytest
 from PIL import Image
 from rich.console import Console
+from starlette.testclient import TestClient
 
 from tests.assistant.manual import FIRST, SECOND, write_manual
 from tests.corpora.made import scan
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.repl.screen import TurnView
+from turnmark.assistant.serving.app import PAGE_SCRIPTS, make_app
 from turnmark.assistant.serving.pictures import PictureRequest, draw_cited_page, parse_picture_request
 from turnmark.assistant.serving.request import Refusal
+from turnmark.assistant.serving.turns import Turns
 from turnmark.assistant.session import source_url
 from turnmark.assistant.steps.pages import cited_page, cited_text
 from turnmark.assistant.steps.retrieve import join_passages
@@ -158,11 +161,35 @@ def test_refuses_invalid_picture_requests(index: Index, parameters: dict[str, st
     assert all(part in str(raised.value) for part in says.split("; "))
 
 
+def page_scripts() -> list[str]:
+    """Return the scripts of the page, in the order in which it loads them."""
+    folder = files("turnmark.assistant.serving").joinpath("page")
+    loaded = re.findall(r'<script src="([^"]+)"', folder.joinpath("index.html").read_text(encoding="utf-8"))
+    assert tuple(loaded) == PAGE_SCRIPTS
+    return [folder.joinpath(script).read_text(encoding="utf-8") for script in loaded]
+
+
+def test_page_requests_only_addresses_that_the_server_has(index: Index) -> None:
+    requested = set(re.findall(r"\b(v1/[a-z/]+)", "\n".join(page_scripts())))
+    served = make_app(Turns(Assistant(index), 1), "localhost", None, lambda: None)
+    assert requested == {"v1/chat/completions", "v1/models", "v1/documents", "v1/document", "v1/picture", "v1/ratings"}
+    with TestClient(served, base_url="http://localhost") as client:
+        statuses = {path: client.get(f"/{path}?document=tyres.md").status_code for path in requested}
+    assert 404 not in statuses.values()
+
+
+def test_page_scripts_use_only_elements_of_the_page() -> None:
+    page = files("turnmark.assistant.serving").joinpath("page", "index.html").read_text(encoding="utf-8")
+    used = set(re.findall(r'\$\("([\w-]+)"\)', "\n".join(page_scripts())))
+    assert "message" in used
+    assert used <= set(re.findall(r'id="([\w-]+)"', page))
+
+
 @pytest.mark.parametrize(
     ("variable", "record"), [("reply", Reply), ("trace", Trace), ("judged", Judgment), ("reply.checks", Checks)]
 )
 def test_page_reads_only_fields_that_replies_have(variable: str, record: type[Record]) -> None:
-    script = files("turnmark.assistant.serving").joinpath("page", "page.js").read_text(encoding="utf-8")
+    script = "\n".join(page_scripts())
     read = set(re.findall(rf"\b{re.escape(variable)}\.(\w+)", script))
     assert read
     assert read <= set(record.model_fields)

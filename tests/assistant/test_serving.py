@@ -23,6 +23,7 @@ from tests.opened import assistant_over
 from tests.patience import PATIENCE
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.serving.app import PAGE_FILES
 from turnmark.assistant.serving.http_server import listen
 from turnmark.assistant.serving.request import ChatRequest
 from turnmark.assistant.serving.turns import Turns
@@ -103,14 +104,14 @@ def test_unknown_addresses_and_methods(server):
 
 
 def test_page_loads_nothing_from_other_hosts(server):
-    for path in ("/", "/page.css", "/page.js", "/icon.svg"):
+    for path in PAGE_FILES:
         response = server.get(path)
         assert response.status_code == 200
         assert "default-src 'none'; script-src 'self'" in response.headers["content-security-policy"]
         assert response.headers["x-content-type-options"] == "nosniff"
         assert "http://" not in response.text.replace("http://www.w3.org/2000/svg", "")
         assert "https://" not in response.text
-    assert "innerHTML" not in server.get("/page.js").text
+        assert "innerHTML" not in response.text
 
 
 @pytest.fixture(scope="module")

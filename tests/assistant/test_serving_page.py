@@ -77,7 +77,7 @@ def enter(page: Page) -> None:
 def opened(page: Page, server: Server, **screen: object) -> None:
     """Open the page, and enter the token with the keyboard."""
     page.open(f"{server.url}/", **screen)
-    page.run("sessionStorage.clear()")
+    page.run("sessionStorage.clear(); localStorage.clear()")
     page.open(f"{server.url}/", **screen)
     page.wait(lambda: page.run("document.getElementById('asktoken').open"))
     typed(page, TOKEN)
@@ -158,6 +158,8 @@ def test_source_in_a_pdf_shows_its_page_with_the_passage_marked(tmp_path, monkey
         chromium.wait(lambda: count(chromium, ".source.found img.page"))
         chromium.wait(lambda: chromium.run("document.querySelector('img.page').naturalWidth") == 1200)
         assert chromium.run("document.querySelector('img.page').alt").endswith("of wheel.pdf, with the passage marked")
+        below = "document.querySelector('img.page').getBoundingClientRect().top < innerHeight / 2"
+        chromium.wait(lambda: chromium.run(below), seconds=5)
         assert all(url.startswith((running.url, f"blob:{running.url}")) for url in chromium.asked)
         picture = chromium.picture(tmp_path / "page.png")
         assert YELLOW in {colour for _, colour in Image.open(picture).convert("RGB").getcolors(10**7) or []}
@@ -247,3 +249,104 @@ def test_header_stays_in_view_after_a_screenful(server, endpoint, chromium):
     chromium.run("scrollTo({ top: document.body.scrollHeight, behavior: 'instant' })")
     assert chromium.run("scrollY > innerHeight")
     assert chromium.run("document.querySelector('header').getBoundingClientRect().top") == 0
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_conversations_are_kept_in_the_browser(server, endpoint, chromium, width, tmp_path):
+    endpoint.replies = [Say(ANSWER)]
+    opened(chromium, server, width=width)
+    ask(chromium, "How do I sharpen a knife?")
+    done(chromium)
+    chromium.open(f"{server.url}/", width=width)
+    chromium.wait(lambda: count(chromium, ".turn"))
+    assert text(chromium, ".asked") == "How do I sharpen a knife?"
+    assert count(chromium, ".cite") == 4, "sources can still be opened"
+    focus_and_enter(chromium, "fresh")
+    assert count(chromium, ".turn") == 0
+    focus_and_enter(chromium, "history")
+    chromium.wait(lambda: count(chromium, "#saved .open"))
+    assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
+    chromium.run("document.querySelector('#saved .open').focus()")
+    enter(chromium)
+    chromium.wait(lambda: count(chromium, ".turn"))
+    assert not chromium.run("document.getElementById('conversations').open")
+    exported = str(chromium.run("exported(conversation)"))
+    assert exported.startswith("## How do I sharpen a knife?\n\n**Lay** the stone in `water` first. [1]")
+    assert "\\<img" in exported
+    assert "- [1] Knives" in exported
+    focus_and_enter(chromium, "history")
+    chromium.run("document.querySelector('#saved [aria-label^=Delete]').focus()")
+    enter(chromium)
+    chromium.wait(lambda: "No conversation is saved yet." in text(chromium, "#saved"))
+    escape(chromium)
+    chromium.wait(lambda: not chromium.run("document.getElementById('conversations').open"))
+    assert count(chromium, ".turn") == 0
+    assert chromium.run("Object.keys(localStorage).length") == 0
+
+
+def escape(page: Page) -> None:
+    """Press Escape with its key code; without it, Chromium does not close a dialog."""
+    key = {"key": "Escape", "code": "Escape", "windowsVirtualKeyCode": 27}
+    page.send("Input.dispatchKeyEvent", type="keyDown", **key)
+    page.send("Input.dispatchKeyEvent", type="keyUp", **key)
+
+
+def focus_and_enter(page: Page, name: str) -> None:
+    """Press a button with the keyboard."""
+    page.run(f"document.getElementById({name!r}).focus()")
+    enter(page)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_answer_can_be_rated_copied_and_asked_again(server, endpoint, chromium, width):
+    endpoint.replies = [Say(ANSWER)]
+    opened(chromium, server, width=width)
+    ask(chromium, "How do I sharpen a knife?")
+    done(chromium)
+    chromium.run("document.querySelector('[data-rating=good]').focus()")
+    enter(chromium)
+    chromium.wait(lambda: count(chromium, "[data-rating=good][aria-pressed=true]"))
+    chromium.run("document.querySelector('[aria-label=\"Copy the answer\"]').focus()")
+    enter(chromium)
+    chromium.wait(lambda: "Copied" in text(chromium, ".actions"))
+    chromium.run("document.querySelector('[aria-label^=Edit]').focus()")
+    enter(chromium)
+    assert chromium.run("document.getElementById('message').value") == "How do I sharpen a knife?"
+    chromium.press("Escape")
+    assert chromium.run("document.getElementById('message').value") == ""
+    chromium.run("document.querySelector('[aria-label^=Edit]').focus()")
+    enter(chromium)
+    typed(chromium, " And how often?")
+    enter(chromium)
+    chromium.wait(lambda: "often" in text(chromium, ".asked"))
+    done(chromium)
+    assert count(chromium, ".turn") == 1
+    assert len(endpoint.bodies[-1]["messages"]) < 4, "the replaced turn is not sent"
+    buttons = "[...document.querySelectorAll('.cite, .actions button')].map((one) => one.getBoundingClientRect())"
+    sizes = chromium.run(f"{buttons}.map((one) => [one.width, one.height])")
+    assert [size for size in sizes if min(size) < 24] == []
+    assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_documents_are_listed_and_opened(server, chromium, width):
+    opened(chromium, server, width=width)
+    focus_and_enter(chromium, "library")
+    chromium.wait(lambda: count(chromium, "#listed .open"))
+    assert "knife.md" in text(chromium, "#listed")
+    assert "Knives" in text(chromium, "#listed")
+    chromium.run("document.querySelector('#listed .open').focus()")
+    enter(chromium)
+    chromium.wait(lambda: "draw the blade" in text(chromium, "#opened-text"))
+    assert EVIL in text(chromium, "#opened-text")
+    assert chromium.run("document.activeElement.id") == "back"
+    enter(chromium)
+    assert chromium.run("document.activeElement.id") == "words"
+    typed(chromium, "zebra")
+    enter(chromium)
+    chromium.wait(lambda: text(chromium, "#counted") == "0 documents")
+    escape(chromium)
+    chromium.wait(lambda: not chromium.run("document.getElementById('documents').open"))
+    assert chromium.run("document.activeElement.id") == "library", "the focus returns to the button"
+    assert chromium.run("window.evil") is None
+    assert chromium.run("document.documentElement.scrollWidth <= innerWidth")

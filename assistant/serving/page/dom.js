@@ -1,0 +1,30 @@
+"use strict";
+// What every script of the page uses. Text from documents, models and the server is always inserted as text, never as markup.
+
+const $ = (id) => document.getElementById(id);
+
+// Reads or writes a value that this tab keeps until it is closed.
+function stored(name, value) {
+  try {
+    if (value === undefined) return sessionStorage.getItem(name);
+    sessionStorage.setItem(name, value);
+  } catch { /* storage is switched off in this browser */ }
+  return null;
+}
+
+function el(kind, names, ...inside) {
+  const made = document.createElement(kind);
+  if (names) made.className = names;
+  made.append(...inside.filter((one) => one !== null && one !== undefined && one !== ""));
+  return made;
+}
+
+function button(names, label, onClick) {
+  const made = el("button", names, label);
+  made.type = "button";
+  made.addEventListener("click", onClick);
+  return made;
+}
+
+function announce(text) { $("status").textContent = text; }
+function scrollBehavior() { return matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth"; }

@@ -1,0 +1,190 @@
+"use strict";
+// One turn on the page: the question, its answer, the sources and how the answer was made.
+
+const STEP_LABELS = {
+  understand: "Thinking", retrieve: "Searching", decide: "Checking the results", answer: "Writing", verify: "Checking the answer",
+};
+const CALL_NOUNS = [["search", "search", "searches"], ["read", "reading", "readings"], ["grep", "count", "counts"],
+  ["outline", "outline", "outlines"], ["documents", "list", "lists"]];
+const NEXT_STEP = { understand: "retrieve", retrieve: "decide", decide: "answer", answer: "answer", verify: "verify" };
+
+class Turn {
+  constructor(question) {
+    this.draft = "";
+    this.drawing = false;
+    this.calls = el("div", "calls dim");
+    this.doing = el("div", "doing", "Thinking…");
+    this.understood = el("p", "understood");
+    this.understood.hidden = true;
+    this.said = el("div", "said draft");
+    this.box = el("article", "turn", el("div", "asked", question), this.understood, this.calls, this.said, this.doing);
+    this.box.setAttribute("aria-label", "Question and answer");
+    $("turns").append(this.box);
+    this.box.scrollIntoView({ block: "start", behavior: scrollBehavior() });
+  }
+
+  event(event) {
+    if (event.delta) {
+      this.draft += event.delta;
+      this.redraw();
+    } else if (event.step === "understand" && event.text) {
+      this.showRewrite(event.text);
+    } else if (event.detail.tool) {
+      if ("found" in event.detail) this.calls.lastChild.textContent = event.text;
+      else this.calls.append(el("p", "", event.text));
+      this.draft = "";  // text before a tool call is not part of the answer
+      this.redraw();
+      return;
+    }
+    const doing = STEP_LABELS[event.delta ? "answer" : NEXT_STEP[event.step]];
+    if (doing) this.doing.textContent = `${doing}…`;
+  }
+
+  redraw() {
+    if (this.drawing) return;
+    this.drawing = true;
+    requestAnimationFrame(() => {
+      this.drawing = false;
+      if (this.draft !== null) this.said.replaceChildren(...markdown(el("div"), this.draft, null).childNodes);
+    });
+  }
+
+  showRewrite(text) {
+    this.understood.hidden = false;
+    this.understood.textContent = `Understood as: ${text}`;
+  }
+
+  finish(reply) {
+    this.draft = null;
+    this.doing.remove();
+    this.foldCalls(reply.trace.calls);
+    this.said.className = "said";
+    const numbers = new Set(reply.citations.map((one) => one.n));
+    const used = new Set();
+    const cite = {
+      has: (n) => numbers.has(n),
+      make: (n) => {
+        used.add(n);
+        const made = button("cite", String(n), () => this.show(n));
+        made.title = reply.citations.find((one) => one.n === n).title;
+        made.setAttribute("aria-label", `Source ${n}`);
+        return made;
+      },
+    };
+    this.said.replaceChildren(...drawAnswer(el("div"), reply, cite).childNodes);
+    if (reply.rewrite && reply.rewrite !== reply.question) this.showRewrite(reply.rewrite);
+    for (const line of unsupportedLines(reply.checks.unsupported || [])) this.box.append(el("p", "unsupported dim", line));
+    for (const note of reply.notes) this.box.append(el("p", "note", note));
+    this.box.append(footer(reply, used.size, turnActions(this, reply)));
+    if (reply.citations.length) this.box.append(this.listSources(reply.citations, used));
+    this.box.append(traceDetails(reply));
+  }
+
+  foldCalls(calls) {
+    const named = CALL_NOUNS.map(([tool, one, more]) => [calls.filter((call) => call.tool === tool).length, one, more]).filter(([count]) => count);
+    const summary = named.map(([count, one, more]) => `${count} ${count === 1 ? one : more}`).join(", ");
+    const lines = calls.map((call) => el("p", "", `${call.tool}: ${call.asked} → ${call.found}`));
+    if (calls.length) this.calls.replaceWith(el("details", "more calls", el("summary", "", summary), el("div", "trace", ...lines)));
+    else this.calls.remove();
+  }
+
+  listSources(citations, used) {
+    const box = el("details", "more sources", el("summary", "", `Sources (${citations.length})`));
+    this.sources = new Map();
+    for (const one of citations) {
+      const place = [`${one.index ? `${one.index}: ` : ""}${one.path || one.document}`, one.page ? `page ${one.page}` : ""].filter(Boolean).join(", ");
+      const about = el("span", "", el("span", "title", [one.title || place, one.section].filter(Boolean).join(" › ")), el("span", "where", place));
+      const made = el("details", used.has(one.n) ? "source" : "source unused",
+        el("summary", "", el("span", "n", String(one.n)), about), el("blockquote", "", one.text));
+      made.lastChild.tabIndex = 0;
+      if (one.page && /\.pdf$/i.test(one.path)) made.addEventListener("toggle", () => showPagePicture(made, one), { once: true });
+      this.sources.set(one.n, made);
+      box.append(made);
+    }
+    this.list = box;
+    return box;
+  }
+
+  show(n) {
+    this.list.open = true;
+    for (const [number, one] of this.sources) one.classList.toggle("found", number === n);
+    const one = this.sources.get(n);
+    one.open = true;
+    one.scrollIntoView({ block: "nearest", behavior: scrollBehavior() });
+    one.querySelector("summary").focus({ preventScroll: true });
+  }
+
+  failed(message, again) {
+    this.draft = null;  // the searches stay visible
+    this.doing.remove();
+    const retry = button("again", "Try again", () => {
+      if (running) return;
+      this.box.remove();
+      again();
+    });
+    this.box.append(el("p", "failed", message), retry);
+    announce(message);
+  }
+}
+
+// Shows the page of a source with the passage marked.
+async function showPagePicture(source, one) {
+  const query = new URLSearchParams({ index: one.index || "", document: one.document, page: one.page, start: one.start, end: one.end });
+  try {
+    const answer = await request(`v1/picture?${query}`);
+    const drawn = el("img", "page");
+    drawn.alt = `Page ${one.page} of ${one.path}, with the passage marked`;
+    drawn.src = URL.createObjectURL(await answer.blob());
+    await drawn.decode();
+    source.append(drawn);
+    if (source.open) drawn.scrollIntoView({ block: "nearest", behavior: scrollBehavior() });
+  } catch (error) {
+    source.append(el("p", "dim", error instanceof Refused ? error.message : "The picture of the page could not be loaded."));
+  }
+}
+
+const MAX_UNSUPPORTED_LINES = 3;
+
+function unsupportedLines(sentences) {
+  const lines = sentences.slice(0, MAX_UNSUPPORTED_LINES).map((one) => `Not in the documents: ${one}`);
+  const more = sentences.length - lines.length;
+  return more ? [...lines, `Not in the documents: ${more} more sentence${more === 1 ? "" : "s"}`] : lines;
+}
+
+function footer(reply, sections, actions) {
+  const said = sections ? [`${sections} section${sections === 1 ? "" : "s"}`] : [];
+  if (reply.sub_questions.length > 1) said.push(`${reply.sub_questions.filter((one) => one.answered).length}/${reply.sub_questions.length} parts`);
+  said.push(`${Object.values(reply.timings).reduce((sum, one) => sum + one, 0).toFixed(1)} s`);
+  return el("div", "foot", el("span", `tag ${reply.decision}`, reply.decision), said.join(" · "), actions);
+}
+
+function traceDetails(reply) {
+  const box = el("div", "trace"), trace = reply.trace, judged = trace.judgement;
+  if (judged) {
+    box.append(el("h3", "", "Decision"), el("p", "", `${judged.decision}, confidence ${judged.confidence.toFixed(2)}: ${judged.reason}`));
+  }
+  if (reply.sub_questions.length > 1) {
+    box.append(el("h3", "", "Parts"));
+    for (const one of reply.sub_questions) box.append(el("p", "", `${one.answered ? "✓" : "–"} ${one.text}`));
+  }
+  if (trace.searches.length) box.append(el("h3", "", "Searches"));
+  for (const one of trace.searches) {
+    const made = box.appendChild(el("div", "search", el("div", "query", one.query), el("div", "dim", one.why)));
+    for (const variant of one.variants) made.append(el("div", "dim", `also: ${variant}`));
+    const hits = made.appendChild(el("ol"));
+    for (const hit of one.hits) hits.append(el("li", "", `${hit.title || hit.id} `, el("span", "score", hit.score.toFixed(3))));
+  }
+  const seconds = Object.entries(reply.timings), most = Math.max(...seconds.map(([, one]) => one), 1e-9);
+  const bars = el("div", "bars");
+  for (const [step, one] of seconds) {
+    const line = el("span");
+    line.style.width = `${100 * one / most}%`;
+    bars.append(el("span", "", step), el("div", "line", line), el("span", "dim", `${one.toFixed(3)} s`));
+  }
+  box.append(el("h3", "", "Steps"), bars);
+  const forms = Object.entries(trace.forms).map(([step, form]) => `${step}: ${form}`).join(" · ");
+  if (forms) box.append(el("p", "dim", forms));
+  const spent = Object.entries(reply.usage).map(([role, one]) => `${role}: ${one.calls} calls, ${one.prompt_tokens} + ${one.completion_tokens} tokens`);
+  if (spent.length) box.append(el("h3", "", "Model"), ...spent.map((one) => el("p", "", one)));
+  return el("details", "more", el("summary", "", "How this answer was made"), box);
+}
