@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from tests.conversations.labels import KINDS, Kind, LabelledTurn
 from tests.conversations.runner import HeldConversation
 from tests.conversations.scoring import FLAGS, Answer, Score, score
-from tests.intervals import mean_interval
 from turnmark.core.untrusted import one_line
+from turnmark.evaluation.scores.stats import intervals, mean_figure
 
 QUESTIONS: tuple[Kind, ...] = ("answer", "compound", "steps", "unknown")
 ANSWERABLE: tuple[Kind, ...] = ("answer", "compound", "steps")
@@ -63,8 +64,11 @@ def _not_answered(turns: Sequence[ScoredTurn]) -> dict[str, int]:
 
 def _share(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
     right = [float(turn.score.right) for turn in turns]
-    mean, low, high = mean_interval(right, [(turn.collection, turn.conversation) for turn in turns], SEED)
-    return {"right": int(sum(right)), "n": len(turns), "mean": mean, "ci95": [low, high]}
+    numbers: dict[tuple[str, str], int] = {}
+    conversations = [numbers.setdefault((turn.collection, turn.conversation), len(numbers)) for turn in turns]
+    mean = mean_figure(np.array(right), np.array(conversations), np.ones(len(right)), share=True)
+    (interval,) = intervals([mean], SEED)
+    return {"right": int(sum(right)), "n": len(turns), "mean": mean.value, "ci95": interval and list(interval)}
 
 
 def table(summaries: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -95,8 +99,11 @@ def table(summaries: Mapping[str, Mapping[str, Any]]) -> Table:
 def _cell(share: Mapping[str, Any] | None) -> str:
     if share is None:
         return "-"
+    figure = f"{share['right']}/{share['n']}  {share['mean']:.2f}"
+    if share["ci95"] is None:
+        return f"{figure} (no interval)"
     low, high = share["ci95"]
-    return f"{share['right']}/{share['n']}  {share['mean']:.2f} ({low:.2f} to {high:.2f})"
+    return f"{figure} ({low:.2f} to {high:.2f})"
 
 
 def wrong_turns(system: str, turns: Sequence[ScoredTurn]) -> Iterator[str]:
