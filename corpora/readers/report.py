@@ -42,11 +42,12 @@ def describe_unread(unread: Mapping[str, int]) -> str:
     if not total:
         return ""
     ordered = sorted(unread.items(), key=lambda entry: (-entry[1], not entry[0], entry[0]))
-    counts = [f"{suffix or 'without a suffix'} {count:,}" for suffix, count in ordered[:12]]
+    if total == 1:
+        return f"1 file is not read: {ordered[0][0] or 'its name has no suffix'}"
+    counts = [f"{suffix or 'no suffix'} {count:,}" for suffix, count in ordered[:12]]
     if len(ordered) > 12:
         counts.append(f"{len(ordered) - 12} more types")
-    files = "1 file of a type that is" if total == 1 else f"{total:,} files of types that are"
-    return f"{files} not read: {', '.join(counts)}"
+    return f"{total:,} files of types that are not read: {', '.join(counts)}"
 
 
 def describe_left_out(left_out: Mapping[str, int]) -> str:

@@ -33,9 +33,8 @@ def test_counts_unread_types(tmp_path: Path) -> None:
     report = ReadingReport()
     documents = list(read_source(tmp_path, report=report))
     assert [item.id for item in documents if isinstance(item, Document)] == ["a.md"]
-    assert describe_unread(report.unread) == (
-        "5 files of types that are not read: .doc 2, .ppt 1, .zip 1, without a suffix 1"
-    )
+    assert describe_unread(report.unread) == ("5 files of types that are not read: .doc 2, .ppt 1, .zip 1, no suffix 1")
+    assert describe_unread({".doc": 1}) == "1 file is not read: .doc"
     assert describe_unread({}) == ""
     report = ReadingReport()
     assert len(list(read_source(tmp_path, include=["*.md", "*.zip"], exclude=["*.zip"], report=report))) == 1
