@@ -34,8 +34,11 @@ from turnmark.core.specs import parse_spec
 
 CONFIG_NAME = "config.toml"
 PROJECT_NAME = "turnmark.toml"
-COMMANDS = ("ask", "chat", "check", "compare", "eval", "index", "mcp", "report", "score", "search", "serve", "synth")
-"""Commands that may have a table, such as `[eval]`."""
+COMMANDS = (
+    *("ask", "chat", "check", "compare", "documents", "eval", "index", "mcp", "report", "score", "search"),
+    *("serve", "synth"),
+)
+"""Commands that may have a table, such as `[eval]`. `remove` has none: no file may confirm a deletion."""
 TABLES = ("defaults", "prices", *COMMANDS)
 COMMON = (*(flag.key for flag in flags_of(AssistantConfig).values()), "judge", "concurrency", "budget", "data")
 """Keys that `[defaults]` may have."""

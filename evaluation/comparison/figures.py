@@ -9,7 +9,7 @@ from pydantic import Field
 
 from turnmark.core.record import Record
 from turnmark.evaluation.comparison.loading import ComparedRun, metric_reason
-from turnmark.evaluation.metric_style import Figured
+from turnmark.evaluation.metric_style import LEAD_MARGIN_SUFFIX, Figured
 from turnmark.evaluation.scores.summary import Facts
 
 if TYPE_CHECKING:
@@ -73,8 +73,8 @@ class Figures:
 
     Args:
         facts: sample id -> cluster, labels and whether the sample is in the headline.
-        missing: `zero`: a sample that one of two runs lacks, or failed on, counts as 0 in that run. Ratios of counts
-            leave it out in any case.
+        missing: `zero`: a sample that one of two runs lacks, or failed on, counts as 0 in that run. Metrics of which 0
+            is not the worst value, and ratios of counts, leave it out in any case.
     """
 
     def __init__(self, runs: Sequence[ComparedRun], facts: Mapping[str, Facts], missing: Missing = "leave-out") -> None:
@@ -168,7 +168,7 @@ class Figures:
 
         cells = self._metrics[metric]
         counts, known = cells.counts[[0, index]], cells.known[[0, index]]
-        if self._missing == "zero" and not _is_ratio(metric):
+        if self._missing == "zero" and self._has_worst_zero(metric):
             lacking = counts.any(axis=0) & ~counts.all(axis=0) & self._lacks(metric, index)
             cells = self._with_zeros(cells, index, lacking)
             counts = cells.counts[[0, index]]
@@ -176,6 +176,12 @@ class Figures:
         tried = np.logical_and.reduce(self._tried[[0, index]])
         left_out: Bools = np.logical_or.reduce(known) & tried & ~counted
         return cells, (counted, left_out)
+
+    def _has_worst_zero(self, metric: str) -> bool:
+        """Return whether 0 is the worst value of a metric. It is none of a count, a rate or a difference of metrics."""
+        shown = self._runs[0].summary.metrics[metric].shown
+        is_share = shown.fraction and shown.direction == "higher" and not metric.endswith(LEAD_MARGIN_SUFFIX)
+        return is_share and not _is_ratio(metric)
 
     def _lacks(self, metric: str, index: int) -> Bools:
         """Return the samples that one of two runs did not answer or failed on; others do not have the metric."""

@@ -16,7 +16,7 @@ MAX_KINDS = 3
 
 
 def describe_left_out(first: ComparedRun, run: ComparedRun, fate: str) -> Iterator[str]:
-    """Yield notes on the samples that only one of two runs has or tried, and on their kinds.
+    """Yield notes on the samples that only one of two runs has, tried or answered, and on their kinds.
 
     Args:
         fate: what happens to them, e.g. `are left out`.
@@ -32,6 +32,11 @@ def describe_left_out(first: ComparedRun, run: ComparedRun, fate: str) -> Iterat
     if untried:
         yield f"{len(untried)} samples were not tried in {first.letter} or {run.letter} and {fate}"
         yield from _uneven(untried, shared - untried, facts)
+    for side in (first, run):
+        failed = (shared - untried) & side.failed
+        if failed:
+            yield f"{len(failed)} samples failed in {side.letter} and {fate}"
+            yield from _uneven(failed, shared - untried - failed, facts)
 
 
 def _uneven(left_out: Collection[str], kept: Collection[str], facts: Mapping[str, Facts]) -> Iterator[str]:

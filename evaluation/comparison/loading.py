@@ -36,6 +36,7 @@ class ComparedRun:
         by: metric -> instruments that measured it, sorted.
         domains: task id -> domain, in the order of the predictions.
         skipped: ids of tasks that were never tried.
+        failed: ids of tasks without an answer.
         facts: task id -> facts; None if the run has no readable file of facts.
     """
 
@@ -48,6 +49,7 @@ class ComparedRun:
     by: Mapping[str, tuple[str, ...]]
     domains: Mapping[str, str | None]
     skipped: frozenset[str]
+    failed: frozenset[str]
     facts: Mapping[str, Facts] | None
 
     def metrics(self, scored: bool = False) -> list[str]:
@@ -107,11 +109,13 @@ def _load(path: Path, name: str, letter: str) -> ComparedRun:
     if not lines:
         raise RequestError(f"RUN {str(path)!r} has no scores in scores.jsonl; score or evaluate again")
     scores = pd.DataFrame(lines, columns=_SCORE_COLUMNS)
-    domains, tried = dict[str, str | None](), set[str]()
+    domains, tried, done = dict[str, str | None](), set[str](), set[str]()
     for sample in samples(path):
         domains[sample.id] = sample.domain
         if sample.status != "skipped":
             tried.add(sample.id)
+        if sample.status == "done":
+            done.add(sample.id)
     return ComparedRun(
         letter=letter,
         name=name,
@@ -122,6 +126,7 @@ def _load(path: Path, name: str, letter: str) -> ComparedRun:
         by={metric: tuple(sorted(by)) for metric, by in scores.groupby("metric")["by"].unique().items()},
         domains=domains,
         skipped=frozenset(domains.keys() - tried),
+        failed=frozenset(tried - done),
         facts=read_facts(path),
     )
 

@@ -93,9 +93,12 @@ def _headline(comparison: RunComparison) -> str:
     settings = dict.fromkeys(side.setting for side in comparison.runs if side.setting)
     setting = f" ({', '.join(settings)})" if settings else ""
     data = "demo data" if comparison.data.demo else comparison.data.name
-    parts = dict.fromkeys(side.selection for side in comparison.runs if side.selection)
-    if parts:
-        data = f"a part of {data} ({'; '.join(parts)})"
+    parts = dict.fromkeys(side.selection for side in comparison.runs)
+    if len(parts) == 1 and any(parts):
+        data = f"a part of {data} ({next(iter(parts))})"
+    elif any(parts):
+        selected = (f"{side.letter}: {side.selection}" for side in comparison.runs if side.selection)
+        data = f"{data} ({'; '.join(selected)})"
     unit = "queries" if comparison.task == "retrieval" else "samples"
     clusters = f"{comparison.clusters} {name_clusters(comparison.benchmark, comparison.clusters)}"
     return f"{comparison.benchmark} {comparison.task}{setting} on {data}: {comparison.n} {unit} in common, {clusters}"

@@ -99,7 +99,9 @@ def mean_figure(values: Floats, clusters: Ints, weights: Floats, share: bool = F
 
     # Plain sums in the order of the rows, so that the mean is the same to the last bit as over a list.
     value = sum(products.tolist()) / sum(weights.tolist())
-    bounds = (0.0, 1.0) if share and values.min() >= 0 and values.max() <= 1 else (-math.inf, math.inf)
+    bounds = (-math.inf, math.inf)
+    if values.min() >= 0 and (not share or values.max() <= 1):  # counts and ratings are never negative
+        bounds = (0.0, 1.0 if share else math.inf)
     return ClusterFigure(value, count, over, bool(values.min() == values.max()), bounds)
 
 

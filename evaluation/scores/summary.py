@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from turnmark.core.record import Record
-from turnmark.evaluation.metric_style import MetricStyle, find_style
+from turnmark.evaluation.metric_style import LEAD_MARGIN_SUFFIX, MetricStyle, find_style
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Score
 from turnmark.evaluation.storage.journal import json_line, open_atomic
 
@@ -238,7 +238,8 @@ class ScoreTally:
             rows = codes == code
             n, failed, not_applicable = np.bincount(statuses[rows], minlength=3).tolist()
             rows &= statuses == _SCORED
-            mean_of = partial(mean, share=find_style(names[code], self._shown).fraction)
+            share = find_style(names[code], self._shown).fraction and not names[code].endswith(LEAD_MARGIN_SUFFIX)
+            mean_of = partial(mean, share=share)
             by_repeat = self._by_repeat(mean_of, rows, repeats)
             yield names[code], _Counts(mean_of(rows), n, failed, not_applicable, by_repeat)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from turnmark.assistant.refusal import refusal_extent
 from turnmark.corpora.text import is_latin, sentences, words
-from turnmark.evaluation.metric_style import MetricStyle
+from turnmark.evaluation.metric_style import LEAD_MARGIN_SUFFIX, LEAD_SUFFIX, MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.idk import clarify_label, sample_values, unknown_label
 from turnmark.evaluation.tasks.items import Case, Item
@@ -20,9 +20,6 @@ SQUAD = "SQuAD-normalised token multisets"
 SQUAD_UNICODE = "Unicode word multisets; in scripts without spaces, characters"
 WORDS = "words"
 DECISION = "the decision; without one, the IDK detector by rules"
-LEAD_SUFFIX, LEAD_MARGIN_SUFFIX = "[lead]", "[-lead]"
-"""Suffixes of the lead baseline (the first sentences of the passages, with the length of the answer) and of the
-answer's advantage over it."""
 
 
 def unknown(context: Case) -> bool:

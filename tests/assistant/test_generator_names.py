@@ -11,7 +11,7 @@ import pytest
 from tests.assistant.endpoint import ASK, Colour, failure, opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.generators import GeneratorError, PromptMessage, SchemaRefused, open_generator
-from turnmark.assistant.generators.base import traits_of
+from turnmark.assistant.generators.base import GeneratorWrapper, traits_of
 from turnmark.assistant.generators.client import reported_usage
 from turnmark.core.errors import RequestError
 
@@ -188,6 +188,8 @@ class Echo:
 
 
 def test_python_factory_must_return_a_generator():
-    assert isinstance(open_generator("python:tests.assistant.test_generator_names:Echo"), Echo)
+    generator = open_generator("python:tests.assistant.test_generator_names:Echo")
+    assert isinstance(generator, GeneratorWrapper)
+    assert isinstance(generator.generator, Echo)
     with pytest.raises(RequestError, match="lacks: complete, context_tokens, name, reply_tokens"):
         open_generator("python:builtins:object")

@@ -36,6 +36,7 @@ def write_run(
     *,
     answers: Mapping[str, str] | None = None,
     skipped: Sequence[str] = (),
+    failed: Sequence[str] = (),
     instruments: Mapping[str, str] | None = None,
     repeats: Sequence[Values] = (),
     with_facts: bool = True,
@@ -59,10 +60,10 @@ def write_run(
     ids = list(dict.fromkeys(name for per_id in values.values() for name in per_id))
     for name in ids:
         for repeat, mine in enumerate((values, *repeats)):
-            status = "skipped" if name in skipped else "done"
+            status = "skipped" if name in skipped else "failed" if name in failed else "done"
             text = (answers or {}).get(name, f"answer of {name}")
             samples.append(Sample(
-                id=name, repeat=repeat, status=status, reason="the budget is spent" if name in skipped else None,
+                id=name, repeat=repeat, status=status, reason=None if status == "done" else "the budget is spent",
                 domain=facts_of(name).labels["domain"][0], query=f"question of {name}?",
                 prediction=None if name in skipped else text,
             ))  # fmt: skip

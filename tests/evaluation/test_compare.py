@@ -107,6 +107,10 @@ def test_samples_left_out_are_reported_if_they_are_not_spread_like_the_rest(tmp_
     notes = " ".join(compare([whole, write_run(tmp_path / "b", shifted(0.1, ids=fiqa))]).notes)
     assert "9 samples of A are not in B and are left out" in notes
     assert "not spread like the rest: domain clapnq (9 of these 9, but 0 of the 9 others)" in notes
+    failing = {name: "no answer" if name in clapnq else value for name, value in shifted(0.1)["rouge_l.word"].items()}
+    failed = write_run(tmp_path / "d", {"rouge_l.word": failing}, failed=clapnq)
+    notes = " ".join(compare([whole, failed]).notes)
+    assert "9 samples failed in B and are left out these samples are not spread like the rest: domain clapnq" in notes
     spread = [name for name in IDS if name.endswith(("1", "2"))]
     assert "not spread" not in " ".join(compare([whole, write_run(tmp_path / "c", shifted(0.1, ids=spread))]).notes)
 

@@ -52,7 +52,8 @@ def test_interval_of_a_share_is_wilsons_with_students_quantile():
     assert intervals([figure_of([0] * 10)], 0)[0] == pytest.approx((0, 1 - expected.low))
     low, high = intervals([figure_of([0, 0, 0, 0, 1])], 0)[0]
     assert 0 < low < 0.2 < high < 1
-    assert intervals([figure_of([0, 0, 0, 0, 1], share=False)], 0)[0][0] < 0
+    assert intervals([figure_of([0, 0, 0, 0, 1], share=False)], 0)[0][0] == 0, "no count is below 0"
+    assert intervals([figure_of([-1, 0, 0, 0, 1], share=False)], 0)[0][0] < 0
     assert intervals([figure_of([0.5] * 10)], 0)[0] == (0.5, 0.5)
     assert intervals([figure_of([3] * 10)], 0)[0] == (3, 3), "counts are no shares"
 
