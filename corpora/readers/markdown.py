@@ -77,8 +77,10 @@ def _with_fields(fields: Sequence[str], body: str) -> str:
 
 
 _MEDIA_TYPE = r"data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w.+=-]{1,100}){0,5},"
+# Programs wrap base64 at 64 or 76 characters; all lines but the last are full.
+_WRAPPED = rf"{_MEDIA_TYPE}(?<=base64,)\s*(?:[A-Za-z0-9+/]{{40,}}\s+)+[A-Za-z0-9+/]+={{0,2}}"
 _DATA_URI = re.compile(
-    rf"(?<=[(<]){_MEDIA_TYPE}(?:[^\s()<>]|\([^\s()<>]*\))+"
+    rf"(?<=[(<\"']){_WRAPPED}|(?<=[(<]){_MEDIA_TYPE}(?:[^\s()<>]|\([^\s()<>]*\))+"
     rf"|(?<=\"){_MEDIA_TYPE}[^\s<>\"]+|(?<='){_MEDIA_TYPE}[^\s<>']+"
 )
 """Matches the data of a picture in a link target or attribute."""
