@@ -17,6 +17,7 @@ from tests.conftest import ROOT, Turnmark
 from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator
 from turnmark.assistant.generators.local import LocalGenerator, read_header
 from turnmark.assistant.generators.local_model import PROMPT_CHUNK_TOKENS
+from turnmark.assistant.generators.normalized import NormalizedGenerator
 from turnmark.core.errors import RequestError
 
 NAME = "qwen2.5-coder-1.5b"
@@ -29,7 +30,9 @@ def asking(text: str, system: str = "You answer in one short sentence.") -> list
 
 @pytest.fixture(scope="module")
 def reader(reader_path: Path) -> LocalGenerator:
-    return open_generator(f"local:{reader_path}?seed=5&max_tokens=40")
+    opened = open_generator(f"local:{reader_path}?seed=5&max_tokens=40")
+    assert isinstance(opened, NormalizedGenerator)
+    return opened.generator
 
 
 @pytest.fixture(scope="module")
