@@ -31,7 +31,7 @@ CACHES = {
 REPLIES = ("replies.db", "replies.db-wal", "replies.db-shm")
 """Files of the cache of replies."""
 RUN_FOLDERS = {"runs": "runs of eval and score", "checks": "runs of check"}
-"""Folder that commands write into the working folder -> what it contains."""
+"""Name of a folder that commands create in the working folder -> what it contains."""
 
 
 class KeptItem(Record):

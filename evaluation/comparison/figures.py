@@ -68,6 +68,34 @@ class _Cells(NamedTuple):
     weights: Floats
 
 
+class _Pair(NamedTuple):
+    """A metric of the first run and another one over all samples.
+
+    Attributes:
+        letter: letter of the other run.
+        counted: (samples,), whether a sample counts in both runs.
+        left_out: (samples,), whether a sample that both runs tried does not count.
+        sums: (2, samples), value * weight.
+        weights: (2, samples).
+        is_share: whether values lie between 0 and 1.
+    """
+
+    letter: str
+    counted: Bools
+    left_out: Bools
+    sums: Floats
+    weights: Floats
+    is_share: bool
+
+    def subtract(self, chosen: Bools, clusters: Ints) -> Difference | None:
+        """Return the other run minus the first one; None if one of them has no figure over the chosen samples."""
+        from turnmark.evaluation.scores.stats import difference_figure
+
+        counted = chosen & self.counted
+        sums, weights = self.sums[:, counted], self.weights[:, counted]
+        return difference_figure(sums[0], weights[0], sums[1], weights[1], clusters[counted], self.is_share)
+
+
 class Figures:
     """Computes the figures of runs over the samples that have facts.
 
@@ -90,6 +118,7 @@ class Figures:
         tried = [[name in run.domains and name not in run.skipped for name in self.ids] for run in runs]
         self._tried: Bools = np.array(tried, dtype=bool)
         self._metrics = {name: self._cells(name) for name in self._shared_metrics()}
+        self._pairs = {name: list(self._pairs_of(name)) for name in self._metrics}
         self.headline: Bools = np.array([sample_facts.headline for sample_facts in self._facts], dtype=bool)
 
     def _shared_metrics(self) -> Iterator[str]:
@@ -126,84 +155,64 @@ class Figures:
         """
         from turnmark.evaluation.scores.stats import holm, intervals, permutation_tests
 
-        tested: list[tuple[str, int, Difference]] = []
-        for metric in self._metrics:
-            for index in range(1, len(self._runs)):
-                difference = self._subtract(metric, chosen, index)
+        tested: list[tuple[str, _Pair, Difference]] = []
+        for metric, pairs in self._pairs.items():
+            for pair in pairs:
+                difference = pair.subtract(chosen, self._clusters)
                 if difference is not None:
-                    tested.append((metric, index, difference))
+                    tested.append((metric, pair, difference))
         differences = [difference for _, _, difference in tested]
         tests = permutation_tests(differences, SEED)
         adjusted: Sequence[float | None] = holm(tests) if corrected else [None] * len(tests)
         changes: dict[str, list[Change]] = {}
         results = zip(tested, intervals(differences, SEED), tests, adjusted, strict=True)
-        for (metric, index, difference), interval, p, p_holm in results:
-            change = self._describe_change(metric, chosen, index, difference)
-            change = change.model_copy(update={"ci95": interval, "p": p, "p_holm": p_holm})
+        for (metric, pair, difference), interval, p, p_holm in results:
+            counted = chosen & pair.counted
+            first, mean = _means(pair.sums, pair.weights, counted)
+            assert first is not None, "a difference has two means"
+            assert mean is not None, "a difference has two means"
+            change = Change(
+                run=pair.letter,
+                n=int(counted.sum()),
+                clusters=difference.clusters,
+                left_out=int((chosen & pair.left_out).sum()),
+                means=(first, mean),
+                difference=difference.value,
+                ci95=interval,
+                p=p,
+                p_holm=p_holm,
+            )
             changes.setdefault(metric, []).append(change)
         return {metric: self._describe(metric, chosen, tuple(changes.get(metric, ()))) for metric in self._metrics}
 
-    def _describe_change(self, metric: str, chosen: Bools, index: int, difference: Difference) -> Change:
-        """Return the change of a run without its interval and test."""
-        cells, (counted, left_out) = self._pair(metric, index)
-        counted = chosen & counted
-        first, mean = _means(cells, (0, index), counted)
-        assert first is not None, "a difference has two means"
-        assert mean is not None, "a difference has two means"
-        return Change(
-            run=self._runs[index].letter,
-            n=int(counted.sum()),
-            clusters=difference.clusters,
-            left_out=int((chosen & left_out).sum()),
-            means=(first, mean),
-            difference=difference.value,
-            ci95=None,
-            p=1.0,
-            p_holm=None,
-        )
-
-    def _pair(self, metric: str, index: int) -> tuple[_Cells, tuple[Bools, Bools]]:
-        """Return a metric as it counts in the first run and another one, and which samples count and are left out."""
+    def _pairs_of(self, metric: str) -> Iterator[_Pair]:
+        """Yield a metric of the first run and each other one that has it, measured by the same instruments."""
         import numpy as np
 
-        cells = self._metrics[metric]
-        counts, known = cells.counts[[0, index]], cells.known[[0, index]]
-        if self._missing == "zero" and self._has_worst_zero(metric):
-            lacking = counts.any(axis=0) & ~counts.all(axis=0) & self._lacks(metric, index)
-            cells = self._with_zeros(cells, index, lacking)
-            counts = cells.counts[[0, index]]
-        counted = np.logical_and.reduce(counts)
-        tried = np.logical_and.reduce(self._tried[[0, index]])
-        left_out: Bools = np.logical_or.reduce(known) & tried & ~counted
-        return cells, (counted, left_out)
+        first = self._runs[0]
+        for index, run in enumerate(self._runs[1:], 1):
+            if not run.measures(metric) or metric_reason([first, run], metric) is not None:
+                continue
+            rows = [0, index]
+            cells = self._metrics[metric]
+            counts, known, tried = cells.counts[rows], cells.known[rows], self._tried[rows]
+            sums, weights = cells.sums[rows], cells.weights[rows]
+            if self._missing == "zero" and self._has_worst_zero(metric):
+                # Others do not have the metric at all, such as samples without passages.
+                lacking = np.logical_or.reduce((known & ~counts) | ~tried)
+                here = lacking & np.logical_or.reduce(counts) & ~counts
+                sums, weights = np.where(here, 0.0, sums), np.where(here, weights[::-1], weights)
+                counts = counts | here
+            counted = np.logical_and.reduce(counts)
+            left_out = np.logical_or.reduce(known) & np.logical_and.reduce(tried) & ~counted
+            is_share = run.summary.metrics[metric].shown.fraction
+            yield _Pair(run.letter, counted, left_out, sums, weights, is_share)
 
     def _has_worst_zero(self, metric: str) -> bool:
         """Return whether 0 is the worst value of a metric. It is none of a count, a rate or a difference of metrics."""
         shown = self._runs[0].summary.metrics[metric].shown
         is_share = shown.fraction and shown.direction == "higher" and not metric.endswith(LEAD_MARGIN_SUFFIX)
         return is_share and not _is_ratio(metric)
-
-    def _lacks(self, metric: str, index: int) -> Bools:
-        """Return the samples that one of two runs did not answer or failed on; others do not have the metric."""
-        import numpy as np
-
-        cells = self._metrics[metric]
-        pair = [0, index]
-        failed = cells.known[pair] & ~cells.counts[pair]
-        lacks: Bools = np.logical_or.reduce(failed | ~self._tried[pair])
-        return lacks
-
-    def _with_zeros(self, cells: _Cells, index: int, lacking: Bools) -> _Cells:
-        """Count these samples as 0 in the one of the two runs that lacks them, with their weight in the other."""
-        import numpy as np
-
-        counts, sums, weights = cells.counts.copy(), cells.sums.copy(), cells.weights.copy()
-        for run, other in ((0, index), (index, 0)):
-            here = lacking & ~cells.counts[run]
-            sums[run] = np.where(here, 0.0, sums[run])
-            weights[run] = np.where(here, cells.weights[other], weights[run])
-            counts[run] |= here
-        return _Cells(counts, cells.known, sums, weights)
 
     def _describe(self, metric: str, chosen: Bools, changes: tuple[Change, ...]) -> MetricComparison:
         cells = self._metrics[metric]
@@ -218,24 +227,11 @@ class Figures:
             n=n,
             clusters=len(set(self._clusters[counted].tolist())),
             left_out=int((chosen & ~counts & self._tried.all(axis=0) & cells.known.any(axis=0)).sum()),
-            means=tuple(_means(cells, range(len(self._runs)), counted)),
+            means=tuple(_means(cells.sums, cells.weights, counted)),
             changes=changes,
             why=why,
             shown=self._runs[0].summary.metrics[metric].shown,
         )
-
-    def _subtract(self, metric: str, chosen: Bools, index: int) -> Difference | None:
-        """Return a run minus the first run; None if they cannot be compared over the chosen samples."""
-        from turnmark.evaluation.scores.stats import difference_figure
-
-        run = self._runs[index]
-        if not run.measures(metric) or metric_reason([self._runs[0], run], metric) is not None:
-            return None
-        cells, (counts, _) = self._pair(metric, index)
-        counted = chosen & counts
-        sums, weights = cells.sums[:, counted], cells.weights[:, counted]
-        share = run.summary.metrics[metric].shown.fraction
-        return difference_figure(sums[0], weights[0], sums[index], weights[index], self._clusters[counted], share)
 
     def break_down(self) -> dict[str, dict[str, dict[str, MetricComparison]]]:
         """Return dimension -> value -> metrics; values sorted.
@@ -261,10 +257,15 @@ def _is_ratio(metric: str) -> bool:
     return metric.partition("[")[0].rpartition(".")[2] in _RATIO_NAMES
 
 
-def _means(cells: _Cells, runs: Sequence[int], counted: Bools) -> list[float | None]:
-    """Return the mean of each of these runs over the counted samples."""
+def _means(sums: Floats, weights: Floats, counted: Bools) -> list[float | None]:
+    """Return the mean of each run over the counted samples.
+
+    Args:
+        sums: (runs, samples), value * weight.
+        weights: (runs, samples).
+    """
     means: list[float | None] = []
-    for run in runs:
-        weight = float(cells.weights[run, counted].sum())
-        means.append(float(cells.sums[run, counted].sum()) / weight if weight else None)
+    for run_sums, run_weights in zip(sums, weights, strict=True):
+        weight = float(run_weights[counted].sum())
+        means.append(float(run_sums[counted].sum()) / weight if weight else None)
     return means
