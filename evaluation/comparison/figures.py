@@ -68,7 +68,7 @@ class _Cells(NamedTuple):
     weights: Floats
 
 
-class _Pair(NamedTuple):
+class _PairedMetric(NamedTuple):
     """A metric of the first run and another one over all samples.
 
     Attributes:
@@ -155,7 +155,7 @@ class Figures:
         """
         from turnmark.evaluation.scores.stats import holm, intervals, permutation_tests
 
-        tested: list[tuple[str, _Pair, Difference]] = []
+        tested: list[tuple[str, _PairedMetric, Difference]] = []
         for metric, pairs in self._pairs.items():
             for pair in pairs:
                 difference = pair.subtract(chosen, self._clusters)
@@ -185,7 +185,7 @@ class Figures:
             changes.setdefault(metric, []).append(change)
         return {metric: self._describe(metric, chosen, tuple(changes.get(metric, ()))) for metric in self._metrics}
 
-    def _pairs_of(self, metric: str) -> Iterator[_Pair]:
+    def _pairs_of(self, metric: str) -> Iterator[_PairedMetric]:
         """Yield a metric of the first run and each other one that has it, measured by the same instruments."""
         import numpy as np
 
@@ -206,7 +206,7 @@ class Figures:
             counted = np.logical_and.reduce(counts)
             left_out = np.logical_or.reduce(known) & np.logical_and.reduce(tried) & ~counted
             is_share = run.summary.metrics[metric].shown.fraction
-            yield _Pair(run.letter, counted, left_out, sums, weights, is_share)
+            yield _PairedMetric(run.letter, counted, left_out, sums, weights, is_share)
 
     def _has_worst_zero(self, metric: str) -> bool:
         """Return whether 0 is the worst value of a metric. It is none of a count, a rate or a difference of metrics."""
