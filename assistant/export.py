@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.session import Exchange, cite, messages, sources_used
-from turnmark.assistant.steps.tools import is_count
+from turnmark.assistant.steps.tool_results import is_computed
 from turnmark.assistant.types import Citation
 from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import CODE_SPAN, escape_markdown, escape_markdown_line, printable
@@ -163,7 +163,7 @@ def _passages_in(source: Citation, index: Index | None, name: str) -> list[str]:
 
     A section that a model read joins several passages; a count over documents has none.
     """
-    if is_count(source.id):
+    if is_computed(source.id):
         return []
     part = index.part(source.index) if index is not None and index.manifest.name == name else None
     passages = part.store.of_document(source.document) if part else []
@@ -181,7 +181,7 @@ def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> li
         for exchange in exchanges:
             if exchange.config.index == name:
                 sources = exchange.reply.citations
-                passages |= {source.key: source for source in sources if not is_count(source.id)}
+                passages |= {source.key: source for source in sources if not is_computed(source.id)}
     return [
         {"_id": _remove_breaks(key), "title": passage.title, "text": passage.text} for key, passage in passages.items()
     ]

@@ -23,7 +23,8 @@ from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.languages import languages_to_search
 from turnmark.assistant.steps.read import settle_reply, turn_prompt
 from turnmark.assistant.steps.retrieve import SearchAndRead
-from turnmark.assistant.steps.tools import MAX_NAME_CHARACTERS, TOOL_TOKENS, DocumentTools, Result
+from turnmark.assistant.steps.tool_results import MAX_NAME_CHARACTERS, Result
+from turnmark.assistant.steps.tools import DocumentTools
 from turnmark.assistant.steps.unstated import MarkFilter, read_answer
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import ToolUse, Usage
@@ -84,7 +85,7 @@ class _Agent:
         self.turn, self.generator, self.tools = turn, generator, tools
         prompt, notes = turn_prompt(turn)
         # The rules about the tools are about as long as their definitions.
-        used = sum(count_tokens(message.content) for message in prompt) + 2 * TOOL_TOKENS
+        used = sum(count_tokens(message.content) for message in prompt) + 2 * tools.tokens
         room = turn.model.context_tokens - turn.model.reply_tokens - used
         self.left = min(RESULTS_FACTOR * turn.config.tokens, room)
         self.piece = turn.config.tokens // RESULT_DIVISOR

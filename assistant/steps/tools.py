@@ -11,15 +11,27 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, shorten
-from turnmark.assistant.generators.base import Tool, ToolCall
+from turnmark.assistant.generators.base import ToolCall
 from turnmark.assistant.steps.read import format_section
 from turnmark.assistant.steps.retrieve import grow_sections, join_passages
+from turnmark.assistant.steps.tool_results import (
+    COUNT_ID,
+    MAX_ARGUMENT_CHARACTERS,
+    MAX_NAME_CHARACTERS,
+    WHERE_DESCRIPTION,
+    Result,
+    count_phrase,
+    define_tool,
+    fitting_lines,
+    is_computed,
+    short_line,
+)
 from turnmark.assistant.turn import Turn
 from turnmark.core.errors import RequestError
-from turnmark.core.untrusted import ellipsize, one_line
+from turnmark.core.untrusted import one_line
 from turnmark.corpora.types import Passage, without_continued
 from turnmark.retrieval.collection import Collection, MatchingLine
 from turnmark.retrieval.store import WHERE_KEYS, DocumentEntry
@@ -27,55 +39,35 @@ from turnmark.retrieval.types import Hit, Query, Retriever
 
 MAX_DOCUMENTS, MAX_LINES, MAX_HEADINGS = 60, 20, 100
 """Maximum documents, lines and headings that a result lists."""
-COUNT_ID = "count:"
-"""Prefix of the id of a source that is a count or a list of documents and not a passage."""
-MAX_NAME_CHARACTERS = 40
-"""Maximum characters of a tool's name that a model made up."""
-MAX_LINE_CHARACTERS, MAX_ARGUMENT_CHARACTERS = 200, 120
-"""Maximum characters of a quoted line, and of an argument that is repeated in a message."""
+MAX_LINE_CHARACTERS = 200
+"""Maximum characters of a quoted line."""
 _MAX_CHARACTERS_BEFORE_MATCH = 80
 """Maximum characters before the match in a line that is too long."""
 _ARROW = " › "
 _HEADING = re.compile(r"#{1,6} +(\S.*?)\s*$")
 
 
-def _tool(name: str, description: str, needed: str, **arguments: str) -> Tool:
-    properties = {key: {"type": "string", "description": text} for key, text in arguments.items()}
-    required = [key for key in needed.split() if key]
-    schema = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-    return Tool(name=name, description=description, parameters=schema)
-
-
-_WHERE = "only there: a folder, a document, or KEY=GLOB (title, section, page; case as written, * for any text)"
 _DOCUMENT = "the file, as sections name it in parentheses"
 TOOLS = (
-    _tool("search", "Finds sections by meaning.", "query", query="what they would say", where=_WHERE),
-    _tool(
+    define_tool("search", "Finds sections by meaning.", "query", query="what they would say", where=WHERE_DESCRIPTION),
+    define_tool(
         "read", "Reads a document, or a section with all below it.", "document",
         document=_DOCUMENT, section="its heading; left out: from the start",
         after="number of a section: reads on behind it",
     ),
-    _tool("outline", "The headings of a document, with sizes.", "document", document=_DOCUMENT),
-    _tool(
+    define_tool("outline", "The headings of a document, with sizes.", "document", document=_DOCUMENT),
+    define_tool(
         "grep", "Counts words in ALL documents, exactly: in how many, in which, how often; and shows lines.", "words",
         words=r"whole words as written, any case; or /regular expression/, also inside words unless it has \b",
-        where=_WHERE,
+        where=WHERE_DESCRIPTION,
     ),
-    _tool(
+    define_tool(
         "documents", "Lists documents with title and date: all, or those that hold all of some words.", "",
-        words="in any place of it", where=_WHERE,
+        words="in any place of it", where=WHERE_DESCRIPTION,
     ),
 )  # fmt: skip
-TOOL_TOKENS = count_tokens(json.dumps([tool.model_dump() for tool in TOOLS]))
 _OVER_ALL = ("outline", "grep", "documents")
 """Tools that need a `Collection`."""
-
-
-class Result(NamedTuple):
-    """The result of a call: as text for the model, and in one line for the person."""
-
-    text: str
-    found: str
 
 
 class DocumentTools:
@@ -86,14 +78,19 @@ class DocumentTools:
         self.collection = retriever.collection()
         self.tools = TOOLS if self.collection else tuple(tool for tool in TOOLS if tool.name not in _OVER_ALL)
 
+    @property
+    def tokens(self) -> int:
+        """Tokens of the definitions of the tools."""
+        return count_tokens(json.dumps([tool.model_dump() for tool in self.tools]))
+
     def asked(self, call: ToolCall) -> str:
         """Return the arguments of a call in one line, for the person."""
         arguments = self._arguments(call)
         if arguments is None:
-            return _short_line(call.arguments, MAX_ARGUMENT_CHARACTERS)
+            return short_line(call.arguments, MAX_ARGUMENT_CHARACTERS)
         if arguments.get("after"):
             arguments["after"] = f"behind [{arguments['after'].strip('[]')}]"
-        return _short_line(_ARROW.join(filter(None, arguments.values())), MAX_ARGUMENT_CHARACTERS)
+        return short_line(_ARROW.join(filter(None, arguments.values())), MAX_ARGUMENT_CHARACTERS)
 
     def key(self, call: ToolCall) -> str:
         """Return a text that is equal for calls that ask for the same."""
@@ -109,7 +106,7 @@ class DocumentTools:
         if tool is None:
             names = ", ".join(tool.name for tool in self.tools)
             return Result(
-                f"There is no tool {_short_line(call.name, MAX_NAME_CHARACTERS)!r}; there are: {names}.", "no such tool"
+                f"There is no tool {short_line(call.name, MAX_NAME_CHARACTERS)!r}; there are: {names}.", "no such tool"
             )
         missing = [name for name in tool.parameters["required"] if not arguments.get(name)]
         if missing:
@@ -119,7 +116,7 @@ class DocumentTools:
             return run(arguments, tokens)
         except RequestError as error:
             problem = shorten(one_line(str(error)), tokens)
-            return Result(f"{problem}.", _short_line(problem, MAX_ARGUMENT_CHARACTERS))
+            return Result(f"{problem}.", short_line(problem, MAX_ARGUMENT_CHARACTERS))
 
     def _arguments(self, call: ToolCall) -> dict[str, str] | None:
         """Return the known arguments of a call, each on one line; None if they are not a JSON object."""
@@ -129,7 +126,7 @@ class DocumentTools:
             return None
         if not isinstance(values, dict):
             return None
-        known = dict.fromkeys(key for tool in TOOLS for key in tool.parameters["properties"])
+        known = dict.fromkeys(key for tool in self.tools for key in tool.parameters["properties"])
         given = {key: values[key] for key in known if values.get(key) is not None}
         texts = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
         return {key: " ".join(" ".join(map(str, text)).split()) for key, text in texts.items()}
@@ -152,7 +149,7 @@ class DocumentTools:
         if left_out:
             names = dict.fromkeys(f"{passage.heading} ({passage.document})" for passage in left_out)
             texts.append(f"Also found, and not shown: {_some(names, 6, '; ')}")
-        found = [f"{_count(len(numbers), 'section')} {_marks(numbers)}".strip()] if numbers else []
+        found = [f"{count_phrase(len(numbers), 'section')} {_marks(numbers)}".strip()] if numbers else []
         found += [f"{len(known)} shown before"] if known else []
         return Result("\n\n".join(texts), ", ".join(found))
 
@@ -178,15 +175,15 @@ class DocumentTools:
         if rest:
             last = self._number_of(fitting[-1])
             texts.append(f"About {rest:,} tokens of it are left: read on with after={last}.")
-        found = f"{_count(len(numbers), 'section')} {_marks(numbers)}".strip() if numbers else "shown before"
+        found = f"{count_phrase(len(numbers), 'section')} {_marks(numbers)}".strip() if numbers else "shown before"
         return Result("\n\n".join(texts), found + (f", {rest:,} tokens left" if rest else ""))
 
     def _behind(self, number: str) -> list[Passage]:
         """Return the passages of a document that follow a numbered source."""
         hits = self.turn.hits
         hit = hits[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(hits) else None
-        if hit is None or is_count(hit.passage.id):
-            raise RequestError(f"no section has the number {_short_line(number, MAX_NAME_CHARACTERS)!r}")
+        if hit is None or is_computed(hit.passage.id):
+            raise RequestError(f"no section has the number {short_line(number, MAX_NAME_CHARACTERS)!r}")
         run = [passage for passage in self._passages(hit.passage.document) if passage.start >= hit.passage.end]
         if not run:
             raise RequestError(f"{hit.passage.document} ends with [{number}]")
@@ -211,7 +208,9 @@ class DocumentTools:
                     sizes[heading] = sizes.get(heading, 0) + count_tokens(text)
         rows = [f"{heading or '(beginning)'}: {size:,} tokens" for heading, size in sizes.items()]
         title = f"Outline of {passages[0].title or document}"
-        return self._counted(title, document, rows, MAX_HEADINGS, "headings", tokens, _count(len(rows), "heading"))
+        return self._counted(
+            title, document, rows, MAX_HEADINGS, "headings", tokens, count_phrase(len(rows), "heading")
+        )
 
     def _grep(self, arguments: Mapping[str, str], tokens: int) -> Result:
         wanted = arguments["words"]
@@ -219,7 +218,7 @@ class DocumentTools:
         occurrences = self._all.grep(wanted, where)
         over = self._over(occurrences.documents, arguments, where)
         held, times = len(occurrences.times), sum(occurrences.times.values())
-        line = f"{_count(times, 'time')} in {_count(occurrences.sections, 'section')} of {held:,} of {over}"
+        line = f"{count_phrase(times, 'time')} in {count_phrase(occurrences.sections, 'section')} of {held:,} of {over}"
         if not times:
             line = f"in none of {over}"
         rows = [f"{_named(name, occurrences.titles[name])}: {count:,}" for name, count in occurrences.times.items()]
@@ -231,8 +230,8 @@ class DocumentTools:
             lines = [f"Lines, {len(shown)} of {occurrences.line_count:,}:" if left else "Lines:"] if rows else []
             lines += [f"- {_quoted(text)}" for text in shown]
             if left:
-                elsewhere = f", in {_count(others, 'further document')}" if others else ""
-                lines.append(f"… and {_count(left, 'line')} more{elsewhere}")
+                elsewhere = f", in {count_phrase(others, 'further document')}" if others else ""
+                lines.append(f"… and {count_phrase(left, 'line')} more{elsewhere}")
             return lines
 
         # The brackets of an expression would be taken for a citation, but for those of code.
@@ -245,8 +244,8 @@ class DocumentTools:
         over = self._over(len(every), arguments, where)
         if wanted:
             held = self._all.containing(wanted, where)
-            rows = [f"{_described(row)}: {_count(count, 'passage')}" for row, count in held]
-            line = f"{len(held):,} of {over} hold all of “{_short_line(wanted, MAX_ARGUMENT_CHARACTERS)}”"
+            rows = [f"{_described(row)}: {count_phrase(count, 'passage')}" for row, count in held]
+            line = f"{len(held):,} of {over} hold all of “{short_line(wanted, MAX_ARGUMENT_CHARACTERS)}”"
         else:
             rows, line = [_described(row) for row in every], over
         return self._counted(f"Documents: {line}", over, rows, MAX_DOCUMENTS, "documents", tokens, line)
@@ -260,11 +259,11 @@ class DocumentTools:
 
     def _over(self, documents: int, arguments: Mapping[str, str], where: Mapping[str, str]) -> str:
         """Return over how many documents a tool looked, and where."""
-        counted = _count(documents, "document")
+        counted = count_phrase(documents, "document")
         if not where:
             return counted
         return (
-            f"{counted} in {_short_line(arguments['where'], MAX_ARGUMENT_CHARACTERS)} (of {self._all.count():,} in all)"
+            f"{counted} in {short_line(arguments['where'], MAX_ARGUMENT_CHARACTERS)} (of {self._all.count():,} in all)"
         )
 
     def _where(self, arguments: Mapping[str, str]) -> dict[str, str]:
@@ -280,7 +279,7 @@ class DocumentTools:
             globs = (name, f"{name}/*", f"{name}#*", f"{name}*")  # a document, a folder, a file of several documents
             where = next(({"document": glob} for glob in globs if self._in({"document": glob})), {})
         if not self._in(where):
-            raise RequestError(f"no document is in {_short_line(text, MAX_ARGUMENT_CHARACTERS)!r}; leave `where` out")
+            raise RequestError(f"no document is in {short_line(text, MAX_ARGUMENT_CHARACTERS)!r}; leave `where` out")
         return where
 
     def _in(self, where: Mapping[str, str]) -> bool:
@@ -300,7 +299,7 @@ class DocumentTools:
         if len(near) == 1:
             return near[0]
         hint = f"; is it one of: {_some(near, 5, ', ')}?" if near else "; `documents` lists them"
-        raise RequestError(f"no document is called {_short_line(name, MAX_ARGUMENT_CHARACTERS)!r}{hint}")
+        raise RequestError(f"no document is called {short_line(name, MAX_ARGUMENT_CHARACTERS)!r}{hint}")
 
     def _passages(self, document: str) -> list[Passage]:
         anywhere = Passage(id="", document=document, title="", text="", start=0, end=0)
@@ -310,7 +309,7 @@ class DocumentTools:
         """Return the number of the source that contains a passage; None: it was not shown."""
         for number, hit in enumerate(self.turn.hits, 1):
             shown = hit.passage
-            is_of_document = shown.document == passage.document and not is_count(shown.id)
+            is_of_document = shown.document == passage.document and not is_computed(shown.id)
             if is_of_document and shown.start <= passage.start and passage.end <= shown.end:
                 return number
         return None
@@ -362,8 +361,8 @@ class DocumentTools:
             lines = [f"- {row}" for row in rows[:most]]
             return lines + ([f"… and {len(rows) - most:,} more {what}"] if len(rows) > most else [])
 
-        lines = _fitting(listed, most, tokens - count_tokens("\n".join(below(0))))
-        lines += _fitting(below, MAX_LINES, tokens - count_tokens("\n".join(lines)))
+        lines = fitting_lines(listed, most, tokens - count_tokens("\n".join(below(0))))
+        lines += fitting_lines(below, MAX_LINES, tokens - count_tokens("\n".join(lines)))
         text = shorten("\n".join(lines) or "(none)", tokens)
         passage = Passage(
             id=f"{COUNT_ID}{title}, {over}", document=over, title=title, text=text, start=0, end=len(text)
@@ -372,21 +371,9 @@ class DocumentTools:
         return Result(format_section(number, passage), f"{found} [{number}]")
 
 
-def _fitting(made: Callable[[int], list[str]], most: int, tokens: int) -> list[str]:
-    """Return the lines for the largest number of entries that fit."""
-    while most and count_tokens("\n".join(made(most))) > tokens:
-        most -= max(1, most // 10)
-    return made(most)
-
-
 def _folded(name: str) -> str:
     """Return a name in lower case with precomposed accented letters (NFC), as models write it."""
     return unicodedata.normalize("NFC", name).lower()
-
-
-def is_count(identity: str) -> bool:
-    """Return whether an id belongs to a count or list of documents and not to a passage."""
-    return identity.startswith(COUNT_ID)
 
 
 def _below(heading: str, passages: Sequence[Passage]) -> list[Passage]:
@@ -459,17 +446,9 @@ def _quoted(line: MatchingLine) -> str:
 def _around_match(line: MatchingLine) -> str:
     """Return a line; if it is long, the part around its first match."""
     if len(line.text) <= MAX_LINE_CHARACTERS or line.at <= _MAX_CHARACTERS_BEFORE_MATCH:
-        return _short_line(line.text, MAX_LINE_CHARACTERS)
+        return short_line(line.text, MAX_LINE_CHARACTERS)
     word = line.text.find(" ", line.at - _MAX_CHARACTERS_BEFORE_MATCH, line.at) + 1
-    return f"…{_short_line(line.text[word or line.at :], MAX_LINE_CHARACTERS)}"
-
-
-def _short_line(text: str, most: int) -> str:
-    return ellipsize(one_line(text), most)
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s'[: count != 1]}"
+    return f"…{short_line(line.text[word or line.at :], MAX_LINE_CHARACTERS)}"
 
 
 def _marks(numbers: Iterable[int]) -> str:
@@ -479,4 +458,4 @@ def _marks(numbers: Iterable[int]) -> str:
 def _some(names: Iterable[str], most: int, between: str) -> str:
     listed = list(names)
     more = f"{between}… and {len(listed) - most} more" if len(listed) > most else ""
-    return between.join(_short_line(name, MAX_ARGUMENT_CHARACTERS) for name in listed[:most]) + more
+    return between.join(short_line(name, MAX_ARGUMENT_CHARACTERS) for name in listed[:most]) + more

@@ -12,7 +12,7 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.budget import fit_prompt, prompt_room
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.refusal import is_refusal
-from turnmark.assistant.steps.tools import is_count
+from turnmark.assistant.steps.tool_results import is_computed
 from turnmark.assistant.types import Event, Reply, Usage
 from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.text import strip_citations
@@ -81,7 +81,7 @@ def turn_sample(
 def _context(name: str, score: float, reply: Reply) -> ContextRef:
     """Return a source of a reply; a count over documents, which is in no corpus, includes its text."""
     cited = (citation for citation in reply.citations if citation.id == name)
-    count = next(cited, None) if is_count(name) else None
+    count = next(cited, None) if is_computed(name) else None
     return ContextRef(document_id=name, score=score, title=count and count.title, text=count.text if count else None)
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.steps.tools import is_count
+from turnmark.assistant.steps.tool_results import is_computed
 from turnmark.assistant.steps.understand import understand
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora import mtrag
@@ -128,7 +128,7 @@ class Shown:
         texts: list[str] = []
         for ref in sample.contexts:
             text = ref.text if ref.text is not None else text_of_id.get(ref.document_id)
-            if text is None and is_count(ref.document_id):
+            if text is None and is_computed(ref.document_id):
                 continue
             if text is None:
                 passage = corpus.get(ref.document_id) if corpus is not None else None
