@@ -33,6 +33,21 @@ def without_continued(section: str) -> str:
     return section.removesuffix(CONTINUED).rstrip()
 
 
+class Picture(Record):
+    """A picture that a document shows, to be described by a vision model."""
+
+    start: int = Field(description="offset in Document.text, the end of a block or 0: its description is inserted here")
+    sha256: str = Field(description="hash of the stored file, which is named SHA256 + suffix")
+    suffix: str = Field(description='type of the stored file: ".png", ".jpg", ".webp" or ".gif"')
+    width: int = Field(description="pixels")
+    height: int = Field(description="pixels")
+    page: int | None = Field(default=None, description="1-based page on which it is, if there are pages")
+    box: tuple[float, float, float, float] | None = Field(
+        default=None, description="left, top, right and bottom edge as shares of the page as seen"
+    )
+    alt: str = Field(default="", description="alternative text or caption in the document")
+
+
 class Document(Record):
     """A source text with its structure.
 
@@ -52,6 +67,9 @@ class Document(Record):
     )
     remarks: tuple[str, ...] = Field(
         default=(), description="what the owner of the file should know about how it was read, e.g. a guessed encoding"
+    )
+    pictures: tuple[Picture, ...] = Field(
+        default=(), description="pictures that were handed over to be described, in the order of the text"
     )
 
 

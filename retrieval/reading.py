@@ -267,7 +267,7 @@ class SourceReader:
         """Read a file; may be called from several threads at once."""
         stamp, began = _stamp(file.path), time.time_ns()
         entry = SourceEntry(path=file.relative)
-        watch = ReadingReport(tell, entry.unread)
+        watch = ReadingReport(tell, entry.unread, entry.left_out)
         for item in read_file(file.path, file.relative, watch, only_text=file.named):
             if isinstance(item, Problem):
                 entry.problems.append(item)

@@ -13,7 +13,7 @@ from pathlib import Path
 from turnmark.core.errors import RequestError
 from turnmark.corpora.readers.folder import Globs, SourceFile, walk
 from turnmark.corpora.readers.plain_text import read_text
-from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
+from turnmark.corpora.readers.prose import NotDescribed, NotOfItsType, Unreadable
 from turnmark.corpora.readers.registry import MAX_BYTES, Reader, no_progress, readers
 from turnmark.corpora.readers.report import ReadingReport
 from turnmark.corpora.rows import JsonRow, non_blank, parsed, string
@@ -114,13 +114,19 @@ def read_rows(path: Path) -> Iterator[Document | Problem]:
 
 
 def read_file(
-    path: Path, relative: str, report: ReadingReport | None = None, only_text: bool = False
+    path: Path,
+    relative: str,
+    report: ReadingReport | None = None,
+    only_text: bool = False,
+    pictures: Path | None = None,
 ) -> Iterator[Document | Problem]:
     """Read the documents of a file. What cannot be read becomes a Problem with the reason; nothing is raised.
 
     Args:
         relative: becomes the document's id.
         only_text: True for a file of unknown type, which is read only if it is text.
+        pictures: existing folder to which its pictures are written (`Document.pictures`), to be described. None: they
+            are counted in `Document.left_out`.
     """
     report = report or ReadingReport()
     try:
@@ -128,13 +134,15 @@ def read_file(
         size, most = path.stat().st_size, reader.max_bytes if reader else MAX_BYTES
         if size > most:
             raise Unreadable(f"{size / 2**20:.0f} MB; a file may have {most // 2**20:,} MB at most, so split it")
-        for item in _read(reader, path, relative, report):
+        for item in _read(reader, path, relative, report, pictures):
             if isinstance(item, Document) and not item.text.strip():
                 yield Problem(file=item.id, what="empty: there is no text in it")
             else:
                 yield item
     except NotOfItsType:
         report.count_unread(relative)
+    except NotDescribed as error:
+        report.left_out[error.reason] += 1
     except Unreadable as error:
         if error.binary and only_text:
             report.count_unread(relative)
@@ -144,11 +152,13 @@ def read_file(
         yield Problem(file=relative, what=f"cannot be read ({error.strerror or error}); check its permissions")
 
 
-def _read(reader: Reader | None, path: Path, relative: str, report: ReadingReport) -> Iterator[Document | Problem]:
-    if reader is not None and reader.isolated:
+def _read(
+    reader: Reader | None, path: Path, relative: str, report: ReadingReport, pictures: Path | None
+) -> Iterator[Document | Problem]:
+    if reader is not None and (reader.isolated or pictures):  # a decoder of pictures needs limits
         from turnmark.corpora.readers.isolation import read_isolated
 
-        yield from read_isolated(reader.target, path, relative, report.tell)
+        yield from read_isolated(reader.target, path, relative, report.tell, pictures)
         return
     result = (reader.load() if reader else read_text)(path, relative, no_progress)
     yield from [result] if isinstance(result, Document) else result

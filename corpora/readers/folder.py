@@ -104,7 +104,8 @@ class _Place(NamedTuple):
 
     Attributes:
         relative: its path relative to the source, POSIX; empty for the source itself.
-        in_site: True if HTML pages are in the same folder or above it, so that scripts belong to a web site.
+        in_site: True if HTML pages are in the same folder or above it, so that scripts and pictures belong to a web
+            site.
         specs: the .gitignore files that apply to it.
     """
 
@@ -145,7 +146,7 @@ def _select_file(base: Path, place: _Place, globs: Globs, report: ReadingReport)
     """Yield a file if it is to be read, or a Problem. `base` is the source with links resolved."""
     path, relative = place.path, place.relative
     reader = readers().get(path.suffix.lower())
-    by_default = reader is not None and not (place.in_site and reader.program)
+    by_default = reader is not None and not (place.in_site and reader.site_part)
     is_taken = globs.selects(relative)
     is_wanted = is_taken and (by_default or globs.include is not None)
     if path.is_symlink():

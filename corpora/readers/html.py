@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.readers.encodings import decode_or_guess
+from turnmark.corpora.readers.picture_links import LinkedPictures
+from turnmark.corpora.readers.pictures import MarkFunction, no_mark, picture_numbers
 from turnmark.corpora.readers.prose import (
     SOFT_HYPHEN,
     Unreadable,
@@ -87,14 +89,20 @@ def read_html(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read an HTML file."""
     data = path.read_bytes()
     text, remarks = decode_or_guess(data, declared_encoding(data))
-    document = parse_html(text, relative)
+    document = parse_html(text, relative, LinkedPictures(path, relative))
     return document.model_copy(update={"remarks": remarks}) if remarks else document
 
 
-def parse_html(text: str, relative: str) -> Document:
-    """Parse an HTML file. The document's text is the rendered page, to which the offsets of its blocks refer."""
+def parse_html(text: str, relative: str, pictures: LinkedPictures | None = None) -> Document:
+    """Parse an HTML file. The document's text is the rendered page, to which the offsets of its blocks refer.
+
+    Args:
+        pictures: opens the pictures to which the page refers; None: they are left out.
+    """
     front, body = split_front_matter(text)
-    page = _read(body)
+    page = _read(body, pictures.mark if pictures else no_mark)
+    starts = {number: start for start, mark in page.pictures for number in picture_numbers(mark)}
+    found = pictures.collector.at(starts) if pictures else ()
     return Document(
         id=relative,
         title=shorten_title(front.title or page.title) or title_from_name(relative),
@@ -102,16 +110,21 @@ def parse_html(text: str, relative: str) -> Document:
         path=relative,
         blocks=tuple(page.blocks),
         date=front.date or page.date,
-        left_out=dict(page.left_out),
+        left_out=dict(page.left_out + pictures.collector.left_out if pictures else page.left_out),
+        pictures=found,
     )
 
 
-def render(piece: str) -> str:
-    """Return the text of an HTML fragment, e.g. in a Markdown file."""
-    return "".join(_read(piece).parts)
+def render(piece: str, mark: MarkFunction = no_mark) -> str:
+    """Return the text of an HTML fragment, e.g. in a Markdown file, with the marks of its pictures as paragraphs."""
+    page = _read(piece, mark)
+    text = "".join(page.parts)
+    for start, written in reversed(page.pictures):
+        text = f"{text[:start]}\n\n{written}\n\n{text[start:]}"
+    return text
 
 
-def _read(text: str) -> _HtmlPage:
+def _read(text: str, mark: MarkFunction) -> _HtmlPage:
     """Parse a page with its title and date."""
     from bs4 import BeautifulSoup
 
@@ -119,7 +132,7 @@ def _read(text: str) -> _HtmlPage:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it mistakes some texts for file names or XML
             soup = BeautifulSoup(text, "lxml")
-        page = _HtmlPage(title=_title(soup), date=_date(soup))
+        page = _HtmlPage(title=_title(soup), date=_date(soup), mark=mark)
         page.walk(soup)
     except (ValueError, RecursionError, AssertionError) as error:
         raise Unreadable(f"HTML that cannot be parsed ({error}); open it in a browser and save it again") from error
@@ -284,6 +297,14 @@ def _alternative_text(image: Tag, captions: dict[int, str]) -> str:
     return "" if figure and words in captions[id(figure)] else f" {words}"
 
 
+def _picture_caption(image: Tag) -> str:
+    """Return the alternative text of a picture, or else the caption of its figure."""
+    words = str(image.attrs.get("alt", "")).strip()
+    figure = None if words else image.find_parent(_is_figure)
+    caption = figure.find("figcaption") if figure is not None else None
+    return caption.get_text() if caption is not None else words
+
+
 def _is_inline(tag: Tag) -> bool:
     """Return whether a <div> is a part of a sentence, as in the filings of companies."""
     return tag.name == "div" and bool(_INLINE.search(str(tag.attrs.get("style", ""))))
@@ -444,10 +465,18 @@ def _markdown_of(grid: Sequence[Sequence[str]]) -> str:
 
 @dataclass
 class _HtmlPage:
-    """The text and blocks so far, and the block that is being collected."""
+    """The text and blocks so far, and the block that is being collected.
+
+    Attributes:
+        pictures: the offset and the mark of each picture, at the end of its block or of the block before it.
+        shown: the marks of the pictures in the block that is being collected.
+    """
 
     title: str = ""
     date: str = ""
+    mark: MarkFunction = no_mark
+    pictures: list[tuple[int, str]] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     length: int = 0
@@ -504,6 +533,7 @@ class _HtmlPage:
             self.buffer.append(_superscript_prefix(tag, "".join(self.buffer[-1:])))
         if name == "img":
             self.buffer.append(_alternative_text(tag, self.captions))
+            self.shown.append(self.mark(str(tag.attrs.get("src", "")), _picture_caption(tag)))
             return False
         if name in ("annotation", "annotation-xml"):  # they repeat the formula
             return False
@@ -603,6 +633,7 @@ class _HtmlPage:
             if name == "table":
                 table, self.table = self.table, None
                 self._emit_table(table)
+                self._place_pictures()
         elif _HEADING.fullmatch(name):
             self.flush()
             self.heading = 0
@@ -638,7 +669,15 @@ class _HtmlPage:
                 self.emit("paragraph", " ".join(row))
 
     def flush(self) -> None:
-        """Emit the collected text as a block of the current kind."""
+        """Emit the collected text as a block of the current kind, and place the pictures in it."""
+        self._flush_words()
+        self._place_pictures()
+
+    def _place_pictures(self) -> None:
+        self.pictures += [(self.length, mark) for mark in self.shown if mark]
+        self.shown.clear()
+
+    def _flush_words(self) -> None:
         if not self.buffer:
             return
         stripped_lines = [" ".join(line.split()) for line in "".join(self.buffer).split("\n")]

@@ -39,12 +39,13 @@ TellFunction = Callable[[str], None]
 
 
 def read_isolated(
-    target: str, path: Path, relative: str, tell: TellFunction = lambda _: None
+    target: str, path: Path, relative: str, tell: TellFunction = lambda _: None, pictures: Path | None = None
 ) -> Iterator[Document | Problem]:
     """Yield the documents of a file, read by the reader that `target` names (`turnmark.corpora.readers.registry`).
 
     Args:
         tell: called with the current file and page, first at the beginning and then about every second.
+        pictures: existing folder to which its pictures are written; None: they are only counted.
 
     Raises:
         Unreadable: the file cannot be read, or exceeds the limits.
@@ -53,7 +54,8 @@ def read_isolated(
     """
     with _borrowed_process() as worker:
         finished = False
-        request = {"target": target, "path": str(path.absolute()), "relative": relative}
+        written_to = str(pictures.absolute()) if pictures else ""
+        request = {"target": target, "path": str(path.absolute()), "relative": relative, "pictures": written_to}
         try:
             for message in worker.ask(request, relative, tell):
                 if "document" in message:

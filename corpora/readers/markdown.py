@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from turnmark.corpora.readers.encodings import decode_or_guess
 from turnmark.corpora.readers.footnotes import place_footnotes
 from turnmark.corpora.readers.html import POWER, render
+from turnmark.corpora.readers.picture_links import LinkedPictures
+from turnmark.corpora.readers.pictures import MarkFunction, at_block_ends, no_mark, placed_pictures
 from turnmark.corpora.readers.prose import Unreadable, main_heading, shorten_title, split_front_matter
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
@@ -28,11 +30,11 @@ if TYPE_CHECKING:
 def read_markdown(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read a Markdown file."""
     text, remarks = decode_or_guess(path.read_bytes())
-    document = parse_markdown(text, relative)
+    document = parse_markdown(text, relative, pictures=LinkedPictures(path, relative))
     return document.model_copy(update={"remarks": remarks}) if remarks else document
 
 
-def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:
+def parse_markdown(text: str, relative: str, of_site: bool = True, pictures: LinkedPictures | None = None) -> Document:
     """Parse a Markdown file. The document's text has "\\n" for newlines.
 
     Front matter, site syntax, link targets, HTML and navigation are removed; offsets refer to the resulting text. The
@@ -40,12 +42,17 @@ def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:
 
     Args:
         of_site: False if the Markdown was converted from another file type, so that site syntax is plain text.
+        pictures: opens the pictures to which the text refers; None: they are left out.
     """
-    front, body = split_front_matter(_without_data_uris(text))
+    data_uris = _DataUris()
+    front, body = split_front_matter(data_uris.shorten(text))
     left_out: Counter[str] = Counter()
+    mark = _marker(pictures, data_uris)
     if of_site:
         body = strip_site_syntax(body, left_out, is_mdx=relative.lower().endswith(".mdx"))
-    body = strip_inline(place_footnotes(_with_fields(front.fields, body)), render).strip("\n") + "\n"
+    body = strip_inline(place_footnotes(_with_fields(front.fields, body)), partial(render, mark=mark), mark)
+    placed = placed_pictures(pictures.collector if pictures else None, data_uris.restored(body).strip("\n") + "\n")
+    body = placed.text
     parsed_blocks = tuple(blocks(body))
     main_headings: list[str] = []
     for block in parsed_blocks:
@@ -59,7 +66,8 @@ def parse_markdown(text: str, relative: str, of_site: bool = True) -> Document:
         path=relative,
         blocks=parsed_blocks,
         date=front.date,
-        left_out=dict(left_out),
+        left_out=dict(left_out + pictures.collector.left_out if pictures else left_out),
+        pictures=at_block_ends(placed.pictures, parsed_blocks),
     )
 
 
@@ -84,11 +92,43 @@ _DATA_URI = re.compile(
     rf"|(?<=\"){_MEDIA_TYPE}[^\s<>\"]+|(?<='){_MEDIA_TYPE}[^\s<>']+"
 )
 """Matches the data of a picture in a link target or attribute."""
+_SHORTENED = re.compile(r"data-uri-(\d{1,5})(?!\d)")
 
 
-def _without_data_uris(text: str) -> str:
-    """Shorten the data of embedded pictures. A picture in a paragraph would make it too long to be parsed."""
-    return _DATA_URI.sub("data-uri", text)
+class _DataUris:
+    """The data of the embedded pictures of a text, which is shortened to parse it.
+
+    A paragraph with the data would be too long to be parsed.
+    """
+
+    def __init__(self) -> None:
+        self._uris: list[str] = []
+
+    def shorten(self, text: str) -> str:
+        """Replace the data of pictures in link targets and attributes by its number, and all other data."""
+
+        def replacement(found: re.Match[str]) -> str:
+            if not found.group().startswith("data:image/"):
+                return "data-uri"
+            self._uris.append(found.group())
+            return f"data-uri-{len(self._uris) - 1}"
+
+        return _DATA_URI.sub(replacement, text)
+
+    def link(self, shortened: str) -> str:
+        """Return the data for its number; any other link stays as it is."""
+        number = _SHORTENED.fullmatch(shortened)
+        return self._uris[int(number[1])] if number and int(number[1]) < len(self._uris) else shortened
+
+    def restored(self, text: str) -> str:
+        """Remove the numbers from data that is visible in the text, e.g. in an example."""
+        return _SHORTENED.sub("data-uri", text) if self._uris else text
+
+
+def _marker(pictures: LinkedPictures | None, data_uris: _DataUris) -> MarkFunction:
+    if pictures is None:
+        return no_mark
+    return lambda link, alt: pictures.mark(data_uris.link(link), alt)
 
 
 @dataclass
@@ -199,9 +239,13 @@ def block_parser() -> MarkdownIt:
     return parser
 
 
-def strip_inline(text: str, render_html: Callable[[str], str]) -> str:
-    """Reduce links and images to their words, and remove HTML, link definitions and navigation."""
-    env: dict[str, Any] = {}
+def strip_inline(text: str, render_html: Callable[[str], str], mark: MarkFunction = no_mark) -> str:
+    """Reduce links and images to their words, and remove HTML, link definitions and navigation.
+
+    Args:
+        mark: returns what is written for a picture, in addition to its words.
+    """
+    env: dict[str, Any] = {_MARK: mark}
     tokens = block_parser().parse(text, env)
     lines = text.split("\n")
     edits: list[tuple[int, int, list[str]]] = []
@@ -249,7 +293,7 @@ def _edits(
                 raise Unreadable(
                     f"Markdown with more than {MAX_HTML_PIECES:,} pieces of HTML; save it as HTML, or split it"
                 )
-            rendered = "" if lone else render_html(token.content)
+            rendered = _image_mark(token.content, env[_MARK]) if lone else render_html(token.content)
             prefix = _lead(lines[token.map[0]])
             yield token.map[0], token.map[1], [(prefix + line).rstrip() for line in ("", *rendered.split("\n"), "")]
         elif token.type == "tr_open" and token.map:
@@ -315,9 +359,34 @@ def _rewritten(content: str, env: dict[str, Any], navigation: bool = True) -> st
     """Reduce links and images in inline Markdown to their words; return "" for navigation."""
     children: list[Token] = []
     block_parser().inline.parse(content, block_parser(), env, children)
+    mark: MarkFunction = env.get(_MARK, no_mark)
     if navigation and _leads_elsewhere(children):
+        return "".join(_picture_marks(children, mark))
+    return _written(children, mark)
+
+
+_MARK = "mark of a picture"
+"""Key under which the environment of the parser has the function that marks pictures."""
+
+
+def _picture_marks(children: Sequence[Token], mark: MarkFunction) -> Iterator[str]:
+    """Yield the marks of linked pictures, such as a preview that leads to the picture in full size."""
+    for token in children:
+        if token.type == "image":
+            yield mark(str(token.attrs.get("src", "")), token.content)
+        elif token.type == "html_inline":
+            yield _image_mark(token.content, mark)
+
+
+_SOURCE = re.compile(r"\bsrc\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
+
+
+def _image_mark(tag: str, mark: MarkFunction) -> str:
+    """Return the mark for an `<img>` tag; empty for any other tag."""
+    name, source, alt = _TAG.match(tag.lstrip()), _SOURCE.search(tag), _ALT.search(tag)
+    if name is None or name[1].lower() != "img" or source is None:
         return ""
-    return _written(children)
+    return mark(source[1] or source[2] or "", (alt[1] or alt[2] or "") if alt else "")
 
 
 def _leads_elsewhere(children: Sequence[Token]) -> bool:
@@ -353,7 +422,7 @@ _UNDEFINED = re.compile(
 """A link to a reference that the file does not define (a site generator does), or to an address with spaces."""
 
 
-def _written(children: Sequence[Token]) -> str:
+def _written(children: Sequence[Token], mark: MarkFunction = no_mark) -> str:
     pieces: list[str] = []
     linked = 0
     for token, following in zip_longest(children, children[1:]):
@@ -369,10 +438,12 @@ def _written(children: Sequence[Token]) -> str:
         elif token.type == "image":
             alt = " ".join(_written(token.children or ()).split())
             pieces.append("" if linked or _FILE_NAME.fullmatch(alt) else alt)
+            pieces.append(mark(str(token.attrs.get("src", "")), alt))
         elif token.type == "html_inline":
             number = following is not None and POWER.fullmatch(following.content)
             raised = number and token.content.lower() == "<sup>" and "".join(pieces[-1:])[-1:].isdigit()
             pieces.append("^" if raised else _tag_words(token.content))
+            pieces.append(_image_mark(token.content, mark))
         elif token.type in ("link_open", "link_close"):
             linked += 1 if token.type == "link_open" else -1
         else:

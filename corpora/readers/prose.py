@@ -31,6 +31,14 @@ class NotOfItsType(Exception):
     """A file does not have the type its suffix suggests, e.g. a `notes.1` that is not a man page. It is skipped."""
 
 
+class NotDescribed(Exception):
+    """A file is a picture, and pictures are not described. `reason` is the key under which it is counted."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),

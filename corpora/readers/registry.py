@@ -48,14 +48,14 @@ class Reader:
         target: `module:function`, imported when a file of the type is read.
         isolated: whether files are read in a separate process (`turnmark.corpora.readers.isolation`).
         max_bytes: the maximum size of a file.
-        program: whether the files are source code, which is skipped inside a web site.
+        site_part: whether the files are parts of the pages inside a web site, and skipped there: scripts, pictures.
     """
 
     what: str
     target: str
     isolated: bool = True
     max_bytes: int = MAX_BYTES
-    program: bool = False
+    site_part: bool = False
 
     def load(self) -> ReadFunction:
         """Import the function."""
@@ -105,11 +105,20 @@ _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
         ".jsonl .ndjson .jsonlines",
         Reader("JSON lines: one document per line", _PACKAGE + "json_rows:read_json_lines", max_bytes=_MAX_STREAMED),
     ),
+    (
+        ".png .jpg .jpeg .webp .gif .tif .tiff .bmp",
+        Reader(
+            "pictures, if a build describes them",
+            _PACKAGE + "picture_file:read_picture",
+            isolated=False,
+            site_part=True,
+        ),
+    ),
     (".hwp", Reader("Hangul, by LlamaIndex's reader, which needs olefile", _PACKAGE + "llama_index:read")),
     (
         ".py .pyi .js .mjs .cjs .jsx .ts .tsx .mts .go .rs .c .h .cc .cpp .cxx .hpp .hh .hxx .m .java .kt .kts .scala "
         ".cs .swift .groovy .sh .bash .zsh .ksh .rb .php .pl .pm .lua .r .jl .sql",
-        Reader("source code, by its definitions", _PACKAGE + "code:read_code", program=True),
+        Reader("source code, by its definitions", _PACKAGE + "code:read_code", site_part=True),
     ),
 )
 _BUILT_IN = {suffix: reader for suffixes, reader in _BUILT_IN_READERS for suffix in suffixes.split()}

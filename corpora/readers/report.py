@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 # Nobody expects text from these types, so they are not counted as unread.
 _UNCOUNTED_SUFFIXES = frozenset(
-    """.png .jpg .jpeg .jpe .jfif .gif .svg .svgz .webp .bmp .ico .icns .tif .tiff .psd .xcf .heic .avif .raw
+    """.jpe .jfif .svg .svgz .ico .icns .psd .xcf .heic .avif .raw
     .mp3 .ogg .oga .opus .flac .wav .m4a .aac .mid .mp4 .m4v .mov .avi .mkv .webm .ogv .mpg .mpeg
     .ttf .otf .woff .woff2 .eot .css .scss .sass .less .map .lock .pyc .pyo .pyd .o .a .so .dll .dylib .exe .class
     .jar .wasm""".split()
@@ -24,10 +24,12 @@ class ReadingReport:
     Attributes:
         tell: called with a description of what is being read.
         unread: number of files whose type is not read, by suffix.
+        left_out: number of files that are left out for another reason, by reason.
     """
 
     tell: Callable[[str], None] = lambda _: None
     unread: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
 
     def count_unread(self, relative: str) -> None:
         """Count a file of an unsupported type."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.corpora.readers.isolation import MAX_KEPT_BYTES, MAX_MEMORY_BYTES, encode_message
+from turnmark.corpora.readers.pictures import pictures_into
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
 from turnmark.corpora.readers.registry import load
 from turnmark.corpora.types import Document
@@ -71,10 +72,12 @@ def _read(request: dict[str, Any], send: SendFunction) -> None:
             told = 0.0 if how else time.monotonic()
             send({"page": page, "pages": pages, "how": how})
 
-    result = load(request["target"])(Path(request["path"]), request["relative"], progress)
-    for item in [result] if isinstance(result, Document) else result:
-        kind = "document" if isinstance(item, Document) else "problem"
-        send({kind: item.model_dump(mode="json")})
+    folder = Path(request["pictures"]) if request["pictures"] else None
+    with pictures_into(folder):
+        result = load(request["target"])(Path(request["path"]), request["relative"], progress)
+        for item in [result] if isinstance(result, Document) else result:
+            kind = "document" if isinstance(item, Document) else "problem"
+            send({kind: item.model_dump(mode="json")})
 
 
 def _draw(request: dict[str, Any], send: SendFunction) -> None:
