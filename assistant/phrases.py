@@ -45,7 +45,6 @@ class Phrases:
         only, drop, first, last, units, numbers     words of "only the first two points"
         polite                         words that may accompany such a request
         mentions                       questions of which documents mention some words, "{what}"; not folded
-        refusals                       beginnings of "I don't know" and "the documents do not say"
     """
 
     language: str

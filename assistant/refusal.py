@@ -3,7 +3,7 @@
 All other modules take both from here. The texts are translated by the catalogs in `assistant/locale`, so an answer is
 in the language of the message. A refusal says that the documents do not answer the question: "I don't know", "The
 passages do not mention the price". The detector recognizes the texts below and their translations by their wording, and
-the wordings of models by rules for English and by the field `refusals` of `phrases.toml` for other languages.
+the wordings of models by rules for English and by the words in `refusals.toml` for other languages.
 
 It reads a reply in two ways, because replies of our own turn cite their claims and those of other systems do not:
 
@@ -18,13 +18,14 @@ from __future__ import annotations
 
 import gettext
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal
 
 from turnmark.assistant.phrases import fold, phrases_in
+from turnmark.assistant.refusal_parts import RefusalParts, refusal_parts
 from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences
 from turnmark.corpora.function_words import language_of
 from turnmark.corpora.languages import ENGLISH
@@ -111,11 +112,15 @@ def not_found(question: str, language: str = ENGLISH) -> str:
 def _pattern_of(text: str) -> str:
     """Return a regular expression for one of `REFUSALS`, with any question in it.
 
-    A question may contain several sentences or be cut, so a line that only begins like the text matches as well.
+    A question may contain several sentences or be cut, so a line that only begins like the text matches as well, unless
+    the text begins with the question.
     """
     before, slot, after = text.partition("{question}")
     before, after = (re.sub('["“”]', '["“”]', re.escape(part).replace("'", "['’]")) for part in (before, after))
-    return rf"{before}(?:[^\n]*?{after}(?!\S)|[^\n]*$)" if slot else before
+    if not slot:
+        return before
+    cut = r"|[^\n]*$" if any(map(str.isalpha, before)) else ""
+    return rf"{before}(?:[^\n]*?{after}(?!\S){cut})"
 
 
 def _refusals_pattern(texts: Iterable[str]) -> re.Pattern[str]:
@@ -172,7 +177,8 @@ class RefusalRules:
     """The wordings of refusals in one language, matched against sentences in lower case with straight apostrophes.
 
     Attributes:
-        folded: whether they are matched against text without punctuation instead, as `fold` returns it.
+        parts: words by which a `lack` is recognized in place of `opening`; the other patterns are then matched against
+            text without punctuation, as `fold` returns it. None for English.
         opening: matches the beginning of a sentence that is certainly a refusal.
         terse: matches the beginning of a reply that only says that the answer is not stated.
         kinds: patterns of the kinds of sentences, in the order in which they are tried. A `lack` says that something
@@ -183,11 +189,11 @@ class RefusalRules:
         characters: characters that are replaced before matching.
     """
 
-    opening: re.Pattern[str]
-    terse: re.Pattern[str]
     kinds: tuple[tuple[SentenceKind, re.Pattern[str]], ...]
     contrast: re.Pattern[str]
-    folded: bool = False
+    opening: re.Pattern[str] = re.compile("(?!)")
+    terse: re.Pattern[str] = re.compile("(?!)")
+    parts: RefusalParts | None = None
     questions: re.Pattern[str] = re.compile("(?!)")
     characters: Mapping[int, str] = field(default_factory=dict)
 
@@ -198,10 +204,10 @@ class RefusalRules:
         if not texts or len(texts) > MAX_REFUSAL_SENTENCES:
             return False
         first, *others = texts
-        opening = self._opening_of(first)
-        if opening is None or self._answers_too(first, opening.end()):
+        opening_end = self._opening_end(first)
+        if opening_end is None or self._answers_too(first, opening_end):
             return False
-        return not any(cited_numbers(text) for text in others if not self._opening_of(text))
+        return not any(cited_numbers(text) for text in others if self._opening_end(text) is None)
 
     def _answers_too(self, sentence: str, start: int = 0) -> bool:
         """Return whether a `lack` also cites a claim: after a contrast or, in other languages, in a clause of its own.
@@ -209,7 +215,7 @@ class RefusalRules:
         Args:
             start: end of the opening; only used in English.
         """
-        if not self.folded:
+        if self.parts is None:
             return self._cites_after_contrast(sentence, start)
         return self._cites_after_contrast(sentence) or any(
             cited_numbers(clause) and not self._is_lacking(clause) for clause in _CLAUSE_ENDS.split(sentence)
@@ -217,17 +223,25 @@ class RefusalRules:
 
     def _is_lacking(self, clause: str) -> bool:
         """Return whether a clause says that something is missing, or what is missing: "how it is done"."""
-        text = self._fold(clause)
-        return bool(self.kinds[0][1].search(text) or self.questions.match(text)) and not _CONDITIONS.search(text)
+        assert self.parts is not None
+        text = self._without_citations(clause)
+        says_what = self.questions.match(fold(text)) is not None or self.parts.is_subordinate(text)
+        return self._lacks(clause) or (says_what and not _CONDITIONS.search(fold(text)))
 
-    def _fold(self, text: str) -> str:
-        return fold(strip_citations(text)).translate(self.characters)
+    def _without_citations(self, text: str) -> str:
+        return strip_citations(text).translate(self.characters)
 
-    def _opening_of(self, sentence: str) -> re.Match[str] | None:
-        if not self.folded:
-            return self.opening.match(sentence)
-        text = self._fold(sentence)
-        return None if _CONDITIONS.search(text) else self.opening.match(text)
+    def _lacks(self, sentence: str, opens: bool = False) -> bool:
+        """Return whether a sentence is a `lack` by its parts, and not only a condition."""
+        text = self._without_citations(sentence)
+        return self.parts is not None and not _CONDITIONS.search(fold(text)) and self.parts.lacks(text, opens)
+
+    def _opening_end(self, sentence: str) -> int | None:
+        """Return the end of the opening of a refusal; None if the sentence is none. It is only known in English."""
+        if self.parts is not None:
+            return 0 if self._lacks(sentence, opens=True) else None
+        opening = self.opening.match(sentence)
+        return opening.end() if opening else None
 
     def wording(self, reply: str) -> RefusalWording:
         """Count the sentences of a reply by their kinds."""
@@ -246,10 +260,11 @@ class RefusalRules:
         text = " ".join(plain(strip_citations(sentence)).split()).replace("’", "'").lower()
         if text.startswith(('"', "“")):
             return "claim"
-        if self.folded:
-            text = self._fold(text)
-        kind: SentenceKind = next((kind for kind, pattern in self.kinds if pattern.search(text)), "claim")
-        return "claim" if kind == "lack" and self.folded and _CONDITIONS.search(text) else kind
+        if self.parts is not None:
+            if self._lacks(text):
+                return "lack"
+            text = fold(self._without_citations(text))
+        return next((kind for kind, pattern in self.kinds if pattern.search(text)), "claim")
 
     def _cites_a_claim(self, sentence: str, kind: SentenceKind) -> bool:
         """Return whether a sentence has a citation mark on a claim; an `aside` and an `about` claim nothing."""
@@ -415,24 +430,35 @@ _SIMPLIFIED: Mapping[int, str] = dict(zip(map(ord, _TRADITIONAL), _SIMPLE, stric
 
 @cache
 def _rules_of(language: str) -> RefusalRules:
-    """Return the rules of a language; those for English if it is undecided or has no phrases."""
-    phrases = phrases_in(language)
-    if phrases is None:
+    """Return the rules of a language; those for English if the table has no words of it."""
+    parts = refusal_parts().get(language)
+    if parts is None:
         return ENGLISH_RULES
-    refusals = phrases.row["refusals"]
+    phrases = phrases_in(language)
     return RefusalRules(
-        opening=re.compile(rf"(?:.{{0,40}} )?(?:{refusals})" if phrases.spaced else rf".{{0,12}}?(?:{refusals})"),
-        terse=ENGLISH_RULES.terse,
+        parts=parts,
         kinds=(
-            ("lack", re.compile(rf"{refusals}|^i don t know$")),
+            ("lack", re.compile(rf"^{fold(_PLAIN_REFUSAL)}$")),
             ("aside", _FOREIGN_ASIDES),
             ("about", _FOREIGN_ABOUTS),
         ),
         contrast=_CONTRASTS,
-        folded=True,
-        questions=phrases.begins("questions"),
+        questions=phrases.begins("questions") if phrases else re.compile("(?!)"),
         characters=_SIMPLIFIED if language == "zh" else {},
     )
+
+
+def _possible_rules(reply: str) -> Iterator[RefusalRules]:
+    """Yield the rules of a reply's language, and then those of languages that it may be in as well.
+
+    No function words tell Swedish from English, so the words of such languages are always tried.
+    """
+    language, folded = language_of(reply), fold(reply)
+    yield _rules_of(language)
+    for other, parts in refusal_parts().items():
+        is_possible = other != language and (not language or phrases_in(other) is None)
+        if is_possible and parts.may_refuse(folded):
+            yield _rules_of(other)
 
 
 @lru_cache(maxsize=1024)
@@ -449,15 +475,15 @@ def is_refusal(reply: str, terse: bool = False) -> bool:
     reply = normalize_width(reply)
     if ENGLISH_RULES.is_refusal(reply) or (terse and ENGLISH_RULES.terse.match(reply.lower()) is not None):
         return True
-    rules = _rules_of(language_of(reply))
-    return rules.folded and rules.is_refusal(reply)
+    return any(rules.is_refusal(reply) for rules in _possible_rules(reply))
 
 
 @lru_cache(maxsize=1024)
 def refusal_wording(reply: str) -> RefusalWording:
     """Count the sentences of a reply by their kinds. Cached, since several metrics use the same reply."""
     reply = normalize_width(reply)
-    return _rules_of(language_of(reply)).wording(reply)
+    wordings = [rules.wording(reply) for rules in _possible_rules(reply)]
+    return next((wording for wording in wordings if wording.lacks), wordings[0])
 
 
 def refusal_extent(reply: str) -> RefusalExtent:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -114,6 +117,31 @@ def test_recognizes_east_asian_refusals_with_and_without_marks(text: str) -> Non
 def test_does_not_take_an_east_asian_condition_for_a_refusal(text: str) -> None:
     assert not is_refusal(text)
     assert refusal_extent(text) == "no"
+
+
+LABELED = tomllib.loads(Path(__file__).with_name("refusal_labels.toml").read_text("utf-8"))
+"""Refusals and similar answers by language."""
+
+
+@pytest.mark.parametrize("language", LABELED)
+def test_refusals_and_similar_answers_are_told_apart_in_each_language(language: str) -> None:
+    refusals, answers = LABELED[language]["refusals"], LABELED[language]["answers"]
+    assert [text for text in refusals if not (is_refusal(text) and refusal_extent(text) == "yes")] == []
+    assert [text for text in answers if is_refusal(text) or refusal_extent(text) != "no"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("D'après les documents, il n'est pas possible de répondre.", True),
+        ("Die Unterlagen, die mir vorliegen, enthalten keine Angaben dazu.", True),
+        ("In den Dokumenten finden Sie den Preis, er ist nicht verhandelbar [1].", False),
+        ("“Page not found” appears if the link is old [1].", False),
+        ("「ページが見つかりません」は古いリンクで表示されます [1]。", False),
+    ],
+)
+def test_clauses_of_a_sentence_are_read_one_by_one(text: str, refused: bool) -> None:
+    assert is_refusal(text) == refused
 
 
 @pytest.mark.parametrize("marks", [" [1]", " [1] [2]", "[1][2]", " [1, 2]"])
