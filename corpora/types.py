@@ -48,6 +48,29 @@ class Picture(Record):
     alt: str = Field(default="", description="alternative text or caption in the document")
 
 
+class TableData(Record):
+    """A table of a document, with its cells as they are shown.
+
+    `turnmark.corpora.data_tables.data_rows` iterates over all rows. Only the first rows of a large table are in `rows`;
+    the others are packed.
+    """
+
+    sheet: str = Field(default="", description="name of the sheet; empty outside of workbooks")
+    section: str = Field(default="", description="headings above the table, joined by ' › '")
+    caption: str = Field(default="", description="the line that names the table")
+    page: int | None = Field(default=None, description="1-based page on which it starts, if there are pages")
+    start: int = Field(description="offset in Document.text of the stretch that shows or describes the table")
+    end: int = Field(description="offset after the stretch")
+    columns: tuple[str, ...] = Field(description="labels of the columns")
+    rows: tuple[tuple[str, ...], ...] = Field(description="cells of the rows; trailing cells may be missing")
+    stored: tuple[tuple[str, ...], ...] = Field(
+        default=(),
+        description="numbers and ISO dates that a workbook stores behind the cells; an empty text where it has none",
+    )
+    numbers: tuple[int, ...] = Field(default=(), description="number of each row in its sheet; empty: counted from 1")
+    packed: tuple[str, ...] = Field(default=(), description="further rows (`turnmark.corpora.data_tables.pack_rows`)")
+
+
 class Document(Record):
     """A source text with its structure.
 
@@ -64,6 +87,9 @@ class Document(Record):
     date: str = Field(default="", description="date of the last change, or else of writing, from the front matter")
     left_out: dict[str, int] = Field(
         default={}, description='what the reader left out: reason, a plural such as "hidden slides" -> count'
+    )
+    tables: tuple[TableData, ...] = Field(
+        default=(), description="tables that the reader found; those of other documents are read from the text"
     )
     remarks: tuple[str, ...] = Field(
         default=(), description="what the owner of the file should know about how it was read, e.g. a guessed encoding"

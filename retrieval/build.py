@@ -68,6 +68,13 @@ from turnmark.retrieval.suited import (
     languages_of_documents,
     suited_embedder,
 )
+from turnmark.retrieval.table_files import (
+    TABLES_FILE,
+    TABLES_VERSION,
+    UNFINISHED_TABLES,
+    CurrentTables,
+    TableWriter,
+)
 from turnmark.retrieval.vectors import FLAT_LIMIT
 from turnmark.retrieval.weights import measure_weights
 from turnmark.retrieval.workers import LOCAL, Workers, check_engine
@@ -236,12 +243,15 @@ class Build:
         models = Models(self.settings)
         self._tidy(models)
         store, checkpoint = PassageStore(self.files / "passages.db", write=True), Checkpoint(self.files)
+        tables = TableWriter(self.files / UNFINISHED_TABLES)
         try:
             window = models.window()
-            made_by = f"{readers_mark()} {window.size}\n{models.mark()}"
-            reader.window, (reader.current, reader.known) = window, self._current(made_by)
+            made_by = f"{readers_mark()} {window.size} tables {TABLES_VERSION}\n{models.mark()}"
+            reader.window, reader.tables = window, tables
+            reader.current, reader.current_tables, reader.known = self._current(made_by)
             known = self._read(store, reader)
-            manifest = self._manifest(store, models, window)
+            tables.finish()
+            manifest = self._manifest(store, tables, models, window)
             if self.old and self._same(self.old, manifest):
                 self.report.unchanged = True
                 update = {name: getattr(self.old, name) for name in ("generation", "created", "version", *CALIBRATED)}
@@ -253,6 +263,10 @@ class Build:
         finally:
             checkpoint.close()
             store.close()
+            tables.close()
+            if reader.current_tables is not None:
+                reader.current_tables.close()
+        tables.path.unlink(missing_ok=True)
         if manifest.embedder is not None:
             self.report.advice = embedder_advice(manifest.embedder.spec, manifest.languages, self.chooses)
         if manifest != self.old:
@@ -336,20 +350,25 @@ class Build:
             yield entry
             self.progress.advance()
 
-    def _current(self, made_by: str) -> tuple[PassageStore | None, dict[str, KnownFile]]:
-        """Return the passages of the current generation, and the files that they were read from."""
+    def _current(self, made_by: str) -> tuple[PassageStore | None, CurrentTables | None, dict[str, KnownFile]]:
+        """Return the passages and tables of the current generation, and the files that they were read from."""
         if self.old is None or self.old.format != FORMAT:
-            return None, {}
+            return None, None, {}
+        index = StoredIndex(self.folder, self.old)
         try:
-            return StoredIndex(self.folder, self.old).store, read_known(self.folder, self.old.generation, made_by)
+            store, known = index.store, read_known(self.folder, self.old.generation, made_by)
         except TurnmarkError:  # damaged: everything is read again
-            return None, {}
+            return None, None, {}
+        try:
+            return store, CurrentTables(index.files / TABLES_FILE) if self.old.tables else None, known
+        except sqlite3.DatabaseError:
+            return store, None, {}
 
     def _tell_reading(self, what: str) -> None:
         self.progress.tell(one_line(what))
         self.progress.advance(0)  # so that a log gets its line before a document is finished
 
-    def _manifest(self, store: PassageStore, models: Models, window: Window) -> Manifest:
+    def _manifest(self, store: PassageStore, tables: TableWriter, models: Models, window: Window) -> Manifest:
         return Manifest(
             name=self.folder.name,
             generation=self.generation,
@@ -364,6 +383,7 @@ class Build:
             languages=store.set_languages(detect_languages(store.beginnings(2 * MAX_CHARACTERS))),
             **models.infos(),
             tokens=self.settings.tokens,
+            tables=tables.digest(),
             exact=bool(self.settings.embedder) and not self.settings.server and self.report.passages <= FLAT_LIMIT,
             retriever=self.retriever,
             server=self.settings.server,

@@ -29,6 +29,7 @@ from turnmark.retrieval.servers import NOTE_FILE, assign_name, read_note
 from turnmark.retrieval.sparse import SpladeEncoder, open_encoder, pack_terms, postings_of, write_sparse
 from turnmark.retrieval.store import WHERE_KEYS, Checkpoint, PassageStore, stack_vectors
 from turnmark.retrieval.stored import StoredIndex, indexes_folder, lock_index, open_index
+from turnmark.retrieval.table_files import TABLES_FILE, UNFINISHED_TABLES
 from turnmark.retrieval.vectors import pack_tokens_of, write_tokens, write_vectors
 
 VECTORS = "vectors"
@@ -188,7 +189,22 @@ class SpladeComponent(Component):
         return {content: pack_terms(vector) for (_, content, _), vector in zip(page, vectors, strict=True)}
 
 
-COMPONENTS = (BM25Component(), ChromaComponent(), FlatComponent(), TokensComponent(), SpladeComponent())
+class TablesComponent(Component):
+    """The stored tables, which are written while the documents are read."""
+
+    name = key = "tables"
+
+    def made_by(self, manifest: Manifest) -> str | None:
+        return manifest.tables or None
+
+    def write(self, files: BuildFiles) -> None:
+        (files.folder / self.name).mkdir()
+        (files.folder / UNFINISHED_TABLES).replace(files.folder / TABLES_FILE)
+
+
+COMPONENTS = (
+    BM25Component(), ChromaComponent(), FlatComponent(), TokensComponent(), SpladeComponent(), TablesComponent()
+)  # fmt: skip
 
 
 def components_of(manifest: Manifest) -> list[Component]:

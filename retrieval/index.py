@@ -25,12 +25,11 @@ from turnmark.retrieval.joint import (
     check_comparable,
     first_rows,
     joint_manifest,
-    joint_where_in,
 )
 from turnmark.retrieval.manifest import ModelInfo
 from turnmark.retrieval.registry import default_retriever, open_retriever
 from turnmark.retrieval.store import Passages
-from turnmark.retrieval.stored import SearchableIndex, StoredIndex, open_index, split_names
+from turnmark.retrieval.stored import SearchableIndex, StoredIndex, joint_where_in, open_index, split_names
 from turnmark.retrieval.types import Hit, Query, Retriever
 from turnmark.retrieval.vectors import TokenVectors
 

@@ -30,7 +30,7 @@ from turnmark.retrieval.bm25 import BM25, TermScores, lucene_idf
 from turnmark.retrieval.manifest import Manifest, RankerWeight
 from turnmark.retrieval.rebuild import as_built, build_command
 from turnmark.retrieval.store import DocumentEntry, Passages, StoredText
-from turnmark.retrieval.stored import StoredIndex, where_in
+from turnmark.retrieval.stored import StoredIndex, joint_where_in
 from turnmark.retrieval.vectors import TokenIndex, TokenVectors
 
 
@@ -113,20 +113,6 @@ def joint_manifest(manifests: Sequence[Manifest]) -> Manifest:
             "created": max(manifest.created for manifest in manifests),
         }
     )
-
-
-def joint_where_in(name: str, names: Sequence[str], where: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the filter (`Query.where`) of one of several indexes; None if nothing in this index matches.
-
-    A glob for `document` may begin with `INDEX:`, as the ids do here.
-    """
-    part_where = where_in(name, where)
-    if part_where is None or "document" not in part_where:
-        return part_where
-    index, colon, document = part_where["document"].partition(":")
-    if not colon or index not in names:
-        return part_where
-    return {**part_where, "document": document} if index == name else None
 
 
 class JointStore(Passages):

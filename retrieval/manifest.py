@@ -57,6 +57,7 @@ class Manifest(Record):
     retriever: str = Field(
         default="", description="spec given to the build, which searches by default; empty: none was given"
     )
+    tables: str = Field(default="", description="fingerprint of the stored tables; empty: there are none")
     server: Served | None = Field(default=None, description="server with a part of the index; None: local files")
     sure_from: float | None = Field(
         default=None, description="minimum confidence of a sure answer without a model; None: not known"
@@ -87,10 +88,11 @@ class Manifest(Record):
         return self.embedder is not None and self.share_of("dense") >= MIN_TRUSTED_SHARE
 
     def fingerprint(self) -> str:
-        """Return a text that changes whenever a passage, the BM25 settings or a model change."""
+        """Return a text that changes whenever a passage, a stored table, the BM25 settings or a model change."""
         made_by = self.embedder.fingerprint if self.embedder else "no vectors"
         others = "".join(f"|{info.fingerprint}" for name, info in self.models().items() if name != "embedder")
-        return f"{self.digest}|{self._analysis().model_dump_json()}|{made_by}{others}"
+        tables = f"|{self.tables}" if self.tables else ""
+        return f"{self.digest}|{self._analysis().model_dump_json()}|{made_by}{others}{tables}"
 
     def _analysis(self) -> BM25Settings:
         """Return the BM25 settings with the languages that were detected, since the terms depend on them."""

@@ -34,6 +34,7 @@ from turnmark.corpora.readers.report import ReadingReport
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval.components import Window
 from turnmark.retrieval.store import PassageStore
+from turnmark.retrieval.table_files import CurrentTables, TableWriter
 
 FILE = "files.json"
 SETTLED_NS = 2_000_000_000
@@ -151,6 +152,8 @@ class SourceReader:
         window: cuts passages; None until the documents that are read ahead have decided about it.
         current: the passages of the current generation; None if there is none.
         known: the files that the current generation was built from.
+        current_tables: the stored tables of the current generation; None if there are none.
+        tables: is given the tables of each document; None: they are not stored.
         watch: the report of what is being read.
         processes: maximum number of files that are read at the same time.
     """
@@ -163,6 +166,8 @@ class SourceReader:
     known: dict[str, KnownFile]
     watch: ReadingReport
     processes: int = MAX_PROCESSES
+    current_tables: CurrentTables | None = None
+    tables: TableWriter | None = None
 
     def __post_init__(self) -> None:
         self._entries = self._read_source()
@@ -190,9 +195,15 @@ class SourceReader:
         assert self.window is not None, "set before passages are cut"
         while entry := self._ahead.pop(0) if self._ahead else next(self._entries, None):
             uncut, entry.uncut = entry.uncut, []
+            digests: list[str] = []
             for document in uncut:
                 entry.passages += self.window.cut(document)
-            entry.changed = bool(uncut) and bool(entry.path) and self._differs(entry)
+                digests += self.tables.add(document) if self.tables is not None else []
+            if uncut:
+                entry.changed = bool(entry.path) and (self._differs(entry) or self._tables_differ(entry, digests))
+            elif self.tables is not None and self.current_tables is not None:
+                for identifier in entry.documents:
+                    self.tables.copy(self.current_tables, identifier)
             self.watch.unread.update(entry.unread)
             yield entry
 
@@ -289,6 +300,12 @@ class SourceReader:
         except TurnmarkError:  # the current generation is damaged
             return True
         return old != entry.passages
+
+    def _tables_differ(self, entry: SourceEntry, digests: Sequence[str]) -> bool:
+        """Return whether the tables of a file differ from those in the current generation."""
+        if self.tables is None or self.current_tables is None:
+            return bool(digests)
+        return [each for document in entry.documents for each in self.current_tables.digests(document)] != digests
 
 
 def _stamp(path: Path) -> FileStamp | None:

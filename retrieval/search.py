@@ -25,6 +25,7 @@ from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.fusion import Fused, RankedList, RankedRows, fuse, top_k_of
 from turnmark.retrieval.respelling import spell_codes, spell_words
 from turnmark.retrieval.stored import SearchableIndex
+from turnmark.retrieval.tables import TableStore
 from turnmark.retrieval.task_passages import Cache
 from turnmark.retrieval.types import Hit, Query, Retriever
 from turnmark.retrieval.views import CACHED_MESSAGES
@@ -82,6 +83,9 @@ class IndexRetriever(Retriever):
 
     def collection(self) -> Collection:
         return Collection(self.index.store)
+
+    def tables(self) -> TableStore | None:
+        return self.index.tables
 
     def sure_from(self) -> float | None:
         return self.index.manifest.sure_from

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +32,9 @@ from turnmark.retrieval.fusion import RankedRows
 from turnmark.retrieval.manifest import FORMAT, Manifest, ModelInfo, read_manifest
 from turnmark.retrieval.rebuild import as_built, build_command, built_for, rebuild_command, without_late
 from turnmark.retrieval.store import Passages, PassageStore
+from turnmark.retrieval.table_files import TABLES_FILE
+from turnmark.retrieval.table_records import TablePart
+from turnmark.retrieval.tables import TableStore
 from turnmark.retrieval.vectors import FlatVectors, TokenIndex, TokenVectors
 from turnmark.retrieval.views import Views
 
@@ -110,6 +113,20 @@ class SearchableIndex(ABC):
         mask = np.zeros(self.manifest.passages, dtype=np.bool_)
         mask[self.rows_where(where)] = True
         return mask
+
+    # -- its tables
+
+    @property
+    def table_parts(self) -> Sequence[TablePart]:
+        """The files with the stored tables of each index that has some."""
+        names = [part.name for part in self.parts]
+        return [part.table_part(names) for part in self.parts if part.manifest.tables]
+
+    @cached_property
+    def tables(self) -> TableStore | None:
+        """The stored tables; None without any."""
+        parts = self.table_parts
+        return TableStore(parts, is_joint=len(self.parts) > 1) if parts else None
 
     # -- what it was built for
 
@@ -246,6 +263,18 @@ class StoredIndex(SearchableIndex):
         self.need_tokens()
         return self.open_part("tokens", TokenIndex)
 
+    def table_part(self, names: Sequence[str]) -> TablePart:
+        """Return the file with the stored tables.
+
+        Args:
+            names: the names of all indexes that are searched together.
+        """
+        name = self.manifest.name
+        path = self.open_part(TABLES_FILE, lambda path: path)
+        if len(names) > 1:
+            return TablePart(name, path, lambda where: joint_where_in(name, names, where))
+        return TablePart(name, path, partial(where_in, name))
+
     def need_tokens(self, retriever: str = "conversational") -> None:
         if not self.manifest.tokens:
             alternative = without_late(retriever) if self.manifest.embedder else as_built(self.manifest)
@@ -347,6 +376,20 @@ def where_in(name: str, where: Mapping[str, str]) -> dict[str, str] | None:
     passage_where = dict(where)
     glob = passage_where.pop("index", "*").replace("[", "[[]")  # only `*` and `?` are special, as in the other globs
     return passage_where if fnmatchcase(name, glob) else None
+
+
+def joint_where_in(name: str, names: Sequence[str], where: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the filter (`Query.where`) of one of several indexes; None if nothing in this index matches.
+
+    A glob for `document` may begin with `INDEX:`, as the ids do here.
+    """
+    part_where = where_in(name, where)
+    if part_where is None or "document" not in part_where:
+        return part_where
+    index, colon, document = part_where["document"].partition(":")
+    if not colon or index not in names:
+        return part_where
+    return {**part_where, "document": document} if index == name else None
 
 
 def indexes_folder() -> Path:

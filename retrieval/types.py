@@ -14,6 +14,7 @@ from turnmark.corpora.types import CONTINUED, Message, Passage
 
 if TYPE_CHECKING:
     from turnmark.retrieval.collection import Collection
+    from turnmark.retrieval.tables import TableStore
 
 
 class Query(Record):
@@ -85,6 +86,10 @@ class Retriever(ABC):
         """Return all passages, to count and list them; None if they are not known."""
         return None
 
+    def tables(self) -> TableStore | None:
+        """Return the stored tables, to find them and compute with SQL; None if there are none."""
+        return None
+
     def nearest(self, texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG002
         """Return the cosine of each text with its nearest passage; empty without vectors."""
         return ()
@@ -142,6 +147,9 @@ class RetrieverWrapper(Retriever):
 
     def collection(self) -> Collection | None:
         return self.inner.collection()
+
+    def tables(self) -> TableStore | None:
+        return self.inner.tables()
 
     def nearest(self, texts: Sequence[str]) -> Sequence[float]:
         return self.inner.nearest(texts)

@@ -254,6 +254,7 @@ def _calamine_sheets(book: Any, progress: ProgressCallback, left_out: Counter[st
 # --- CSV and TSV -----------------------------------------------------------------------------------------------------
 
 _DELIMITERS = ",;\t|"
+_SAMPLED_CHARACTERS = 200_000
 _OPENS, _CLOSES = re.compile(r'^"|\t"', re.MULTILINE), re.compile(r'"\t|"$', re.MULTILINE)
 
 
@@ -269,12 +270,14 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
     # next rows.
     quotes = delimiter != "\t" or len(_OPENS.findall(text)) == len(_CLOSES.findall(text))
     sheet, budget = Sheet(""), CellBudget()
+    escape = "\\" if quotes and _has_escapes(text, delimiter) else None
     try:
         for row in csv.reader(
             io.StringIO(text, newline=""),
             delimiter=delimiter,
             quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
             skipinitialspace=True,
+            escapechar=escape,
         ):
             cells = _trimmed([cell_of_text(value) for value in row[:MAX_COLUMNS]])
             if not budget.takes(cells):
@@ -285,6 +288,23 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
         raise Unreadable(f"not a table of values ({error}); save it again, or as .txt") from error
     progress(0, 0)
     return documents([sheet], relative, OfficeMetadata(), Counter(), remarks)
+
+
+def _has_escapes(text: str, delimiter: str) -> bool:
+    """Return whether a backslash before a quotation mark makes it literal, so that more rows have the usual width."""
+    if '\\"' not in text:
+        return False
+
+    def agreement(escape: str | None) -> int:
+        sample = io.StringIO(text[:_SAMPLED_CHARACTERS], newline="")
+        rows = csv.reader(sample, delimiter=delimiter, skipinitialspace=True, escapechar=escape)
+        widths = Counter(len(row) for row in rows if row)
+        return max(widths.values(), default=0)
+
+    try:
+        return agreement("\\") > agreement(None)
+    except csv.Error:
+        return False
 
 
 def _delimiter(text: str) -> str:

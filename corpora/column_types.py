@@ -1,0 +1,262 @@
+"""Decides the type of each column of a table and reads the values of its cells.
+
+A column is numeric, or consists of dates, if at least 80 percent of its filled cells are. The separator of decimals and
+the order of day and month are decided for the column as a whole, from the cells that leave no choice. If there are
+none, the other columns of the file decide, and for decimals also its language. A column of dates whose order stays
+unknown is text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from turnmark.corpora.cell_dates import ShownDate, shown_date
+from turnmark.corpora.cell_numbers import ShownNumber, plain_number, shown_number
+
+ColumnKind = Literal["integer", "real", "date", "text"]
+CellValue = int | float | str | None
+"""The value of a cell: a number, an ISO date or text; None for an empty cell, or one that cannot be read."""
+
+MIN_TYPED_SHARE = 0.8
+"""Minimum share of the filled cells that are numbers (or dates) in a numeric column (or a column of dates)."""
+MAX_MINORITY_SHARE = 0.1
+"""Maximum share of cells with the other decimal separator; with more, an ambiguous cell has no value."""
+_BLANKS = frozenset(("", "-", "–", "—", "−", "n/a", "N/A", "n.a.", "NA", "?", "…", "...", ".", "#N/A", "null", "NULL"))
+"""Cells that say that there is no value."""
+_CODE_LABEL = re.compile(
+    r"\b(?:plz|post(?:al ?)?codes?|postleitzahl|zip(?: ?codes?)?|code postal|c[oó]digo postal|postnummer|kod pocztowy|"
+    r"phone|telephone|telefon|tel|fax|mobile|handy|isbn|issn|ean|gtin|upc|barcode|iban|bic|swift|vat id|ust-?id|"
+    r"account (?:no|number)|kontonummer|sku)\b",
+    re.IGNORECASE,
+)
+_COMMA_LANGUAGES = frozenset(
+    "af bg ca cs da de el es et eu fi fr gl hr hu id is it lt lv nb nl nn no pl pt ro ru sk sl sq sr sv tr "
+    "uk vi".split()
+)
+"""Languages that write decimals after a comma."""
+
+
+def is_blank(text: str) -> bool:
+    """Return whether a cell says that there is no value: it is empty, or "-", "n/a" and the like."""
+    return text in _BLANKS
+
+
+@dataclass(frozen=True)
+class ColumnType:
+    """The type of a column, and how its cells are read.
+
+    Attributes:
+        unit: unit of the numbers, as shown; empty without one.
+        comma: whether decimals follow a comma.
+        day_first: whether the day comes before the month.
+        skips_ambiguous: whether a cell that can be read in two ways has no value.
+    """
+
+    kind: ColumnKind
+    unit: str = ""
+    comma: bool = False
+    day_first: bool = True
+    skips_ambiguous: bool = False
+
+    def value(self, text: str, stored: str = "") -> CellValue:
+        """Return the value of a cell.
+
+        Args:
+            text: the cell as shown.
+            stored: the number or date that the workbook stores; empty if it has none.
+        """
+        if self.kind == "text":
+            return text or None
+        if is_blank(text):
+            return None
+        if self.kind == "date":
+            return self._date(stored or text)
+        number = _stored_number(stored, text) if stored else plain_number(text)
+        if number is None:
+            number = self._number(text)
+        return round(number) if self.kind == "integer" and number is not None else number
+
+    def _number(self, text: str) -> int | float | None:
+        shown = shown_number(text)
+        if shown is None or (self.skips_ambiguous and shown.is_ambiguous):
+            return None
+        readings = (shown.comma, shown.point) if self.comma else (shown.point, shown.comma)
+        return readings[0] if readings[0] is not None else readings[1]
+
+    def _date(self, text: str) -> str | None:
+        shown = shown_date(text)
+        if shown is None:
+            return text if re.fullmatch(r"[12]\d{3}", text) else None
+        return (shown.day_first if self.day_first else shown.month_first) or None
+
+
+def _stored_number(stored: str, text: str) -> int | float | None:
+    """Return the stored number of a cell; that of a percentage is multiplied by 100, as it is shown."""
+    try:
+        value = float(stored)
+    except ValueError:
+        return None
+    if text.rstrip().endswith("%"):
+        value = round(value * 100, 10)
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+@dataclass
+class ColumnEvidence:
+    """What the cells of a column say about its type."""
+
+    label: str
+    filled: int = 0
+    numbers: int = 0
+    fractions: int = 0  # numbers with decimals, whatever the separator
+    point_fractions: int = 0  # ambiguous numbers have decimals in one of the two readings
+    comma_fractions: int = 0
+    points: int = 0  # cells that can only be read with a point
+    commas: int = 0
+    ambiguous: int = 0
+    codes: int = 0
+    stored: int = 0
+    units: Counter[str] = field(default_factory=Counter)
+    dates: int = 0
+    years: int = 0
+    days_first: int = 0
+    months_first: int = 0
+    either_first: int = 0
+
+    def add(self, text: str, stored: str = "") -> None:
+        """Count a cell."""
+        if is_blank(text):
+            return
+        self.filled += 1
+        number = plain_number(text)
+        if number is not None:
+            self.numbers += 1
+            self.units[""] += 1
+            self.years += isinstance(number, int) and 1000 <= number <= 2999
+            if isinstance(number, float):
+                self.points += 1
+                self.fractions += 1
+            if stored:
+                self._add_stored(stored)
+            return
+        date = shown_date(stored or text)
+        if date is not None:
+            self._add_date(date)
+            return
+        shown = shown_number(text)
+        if shown is not None:
+            self._add_number(shown)
+            if stored:
+                self._add_stored(stored)
+
+    def _add_stored(self, stored: str) -> None:
+        self.stored += 1
+        self.fractions += "." in stored
+
+    def _add_number(self, shown: ShownNumber) -> None:
+        self.numbers += 1
+        self.codes += shown.is_code
+        self.units[shown.unit] += 1
+        if shown.is_ambiguous:
+            self.ambiguous += 1
+            self.point_fractions += isinstance(shown.point, float)
+            self.comma_fractions += isinstance(shown.comma, float)
+        elif shown.point is None:
+            self.commas += 1
+            self.fractions += isinstance(shown.comma, float)
+        elif shown.comma is None:
+            self.points += 1
+            self.fractions += isinstance(shown.point, float)
+        else:
+            self.fractions += isinstance(shown.point, float)
+
+    def _add_date(self, date: ShownDate) -> None:
+        self.dates += 1
+        if date.day_first is None:
+            self.months_first += 1
+        elif date.month_first is None:
+            self.days_first += 1
+        elif date.day_first != date.month_first:
+            self.either_first += 1
+
+    def type(self, file: FileHabits) -> ColumnType:
+        """Return the type of the column, given the habits of its file."""
+        if self.filled == 0:
+            return ColumnType("text")
+        if self.dates and self.dates + self.years >= MIN_TYPED_SHARE * self.filled and self.dates >= self.years:
+            day_first = self._day_first(file)
+            return ColumnType("text") if day_first is None else ColumnType("date", day_first=day_first)
+        units = +Counter({unit: count for unit, count in self.units.items() if unit})
+        if (
+            self.numbers < MIN_TYPED_SHARE * self.filled
+            or self.codes
+            or _CODE_LABEL.search(self.label)
+            or len(units) > 1
+        ):
+            return ColumnType("text")
+        comma = self._comma(file)
+        minority = min(self.points, self.commas)
+        fractions = self.fractions
+        if not self.stored:
+            fractions += self.comma_fractions if comma else self.point_fractions
+        return ColumnType(
+            "real" if fractions else "integer",
+            unit=next(iter(units), ""),
+            comma=comma,
+            skips_ambiguous=minority > MAX_MINORITY_SHARE * (self.points + self.commas),
+        )
+
+    def _comma(self, file: FileHabits) -> bool:
+        if self.points or self.commas or not self.ambiguous:
+            return self.commas > self.points
+        return file.comma
+
+    def _day_first(self, file: FileHabits) -> bool | None:
+        """Return whether the day comes first; None if it is not known, or if the column contradicts itself."""
+        if self.days_first and self.months_first:
+            return None
+        if self.days_first or self.months_first or not self.either_first:
+            return not self.months_first
+        return file.day_first
+
+
+@dataclass(frozen=True)
+class FileHabits:
+    """How a file writes decimals and dates, for the columns that do not show it themselves.
+
+    Attributes:
+        day_first: None: it is not known.
+    """
+
+    comma: bool
+    day_first: bool | None
+
+
+def file_habits(columns: Iterable[ColumnEvidence], language: Callable[[], str]) -> FileHabits:
+    """Return the habits of a file, from all of its columns and, if these do not show it, from its language."""
+    columns = list(columns)
+    points, commas = sum(each.points for each in columns), sum(each.commas for each in columns)
+    if points == commas and any(each.ambiguous for each in columns):
+        comma = language() in _COMMA_LANGUAGES
+    else:
+        comma = commas > points
+    days = sum(each.days_first for each in columns)
+    months = sum(each.months_first for each in columns)
+    return FileHabits(comma, None if bool(days) == bool(months) else days > 0)
+
+
+def gather_evidence(labels: Sequence[str], rows: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[ColumnEvidence]:
+    """Return what the cells of each column say about its type; `rows` has the shown and the stored cells."""
+    columns = [ColumnEvidence(label) for label in labels]
+    for cells, stored in rows:
+        if stored:
+            for column, text, value in zip(columns, cells, stored, strict=False):
+                column.add(text, value)
+        else:
+            for column, text in zip(columns, cells, strict=False):
+                column.add(text)
+    return columns

@@ -1,0 +1,272 @@
+"""Writes the tables of an index to an SQLite file while a build reads its documents.
+
+tables.db   turnmark_tables   the catalog: one row per table
+            turnmark_words    full-text index of titles, labels and cells, to find tables
+            NAME              the rows of a table; its columns are described in the catalog
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from turnmark.corpora.column_types import CellValue, ColumnType, file_habits, gather_evidence, is_blank
+from turnmark.corpora.data_tables import MAX_COLUMNS, data_rows, tables_of_document
+from turnmark.corpora.languages import detect_language
+from turnmark.corpora.text import CJK
+from turnmark.corpora.total_rows import TotalRows
+from turnmark.corpora.types import Document, TableData
+from turnmark.retrieval.table_names import IS_TOTAL, ROW_NUMBER, column_names, quoted, table_name
+from turnmark.retrieval.table_records import TableColumn, read_only
+
+TABLES_FILE = "tables/tables.db"
+UNFINISHED_TABLES = "kept.tables.db"
+"""Name of the file while the documents are read."""
+TABLES_VERSION = 1
+"""Version of the file. Tables of another version are not taken over by a build."""
+MAX_WORDS = 200_000
+"""Characters of the cells of a table that are indexed to find it."""
+_BATCH_ROWS = 2_000
+_SCHEMA = """
+CREATE TABLE turnmark_tables (
+    "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL UNIQUE, "document" TEXT NOT NULL, "title" TEXT NOT NULL,
+    "path" TEXT NOT NULL, "sheet" TEXT NOT NULL, "section" TEXT NOT NULL, "page" INTEGER, "caption" TEXT NOT NULL,
+    "columns" TEXT NOT NULL, "rows" INTEGER NOT NULL, "totals" INTEGER NOT NULL, "start" INTEGER NOT NULL,
+    "end" INTEGER NOT NULL, "digest" TEXT NOT NULL
+);
+CREATE INDEX turnmark_by_document ON turnmark_tables ("document");
+CREATE VIRTUAL TABLE turnmark_words USING fts5(
+    "name", "title", "section", "labels", "cells", tokenize="unicode61 remove_diacritics 2"
+);
+"""
+_CATALOG = tuple("name document title path sheet section page caption columns rows totals start end digest".split())
+_AFFINITY = {"integer": "INTEGER", "real": "REAL", "date": "TEXT", "text": "TEXT"}
+_UNSPACED = re.compile(f"[{CJK}]")
+
+
+def searchable(text: str) -> str:
+    """Return a text for the full-text index, in which characters of scripts without spaces are words."""
+    return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
+
+
+@dataclass
+class _Typed:
+    """A table with the types of its columns."""
+
+    data: TableData
+    types: list[ColumnType]
+    columns: list[TableColumn] = field(default_factory=list)
+    unparsed: list[int] = field(default_factory=list)
+    rows: int = 0
+    totals: int = 0
+
+
+class TableWriter:
+    """The tables of a build, which are written as its documents are read."""
+
+    def __init__(self, path: Path) -> None:
+        for leftover in path.parent.glob(f"{path.name}*"):
+            leftover.unlink()
+        self.path = path
+        self._db = sqlite3.connect(path, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode=OFF")  # an interrupted build reads its source again
+        self._db.execute("PRAGMA synchronous=OFF")
+        self._db.executescript(_SCHEMA)
+        self._names: set[str] = set()
+
+    def add(self, document: Document) -> list[str]:
+        """Write the tables of a document, and return their digests."""
+        tables = list(tables_of_document(document))
+        if not tables:
+            return []
+        evidence = [
+            gather_evidence(_labels(each), ((row.cells, row.stored) for row in data_rows(each))) for each in tables
+        ]
+        habits = file_habits(
+            (column for columns in evidence for column in columns), lambda: _language(document, tables)
+        )
+        digests = []
+        with self._db:
+            for table, columns in zip(tables, evidence, strict=True):
+                typed = _Typed(table, [column.type(habits) for column in columns])
+                digests.append(self._write(document, typed))
+        return digests
+
+    def _write(self, document: Document, table: _Typed) -> str:
+        data = table.data
+        labels = _labels(data)
+        names = column_names(labels, [each.kind != "text" for each in table.types])
+        name = self._new_name(document.id, data.sheet)
+        self._create(
+            name,
+            [(column, text, _AFFINITY[kind.kind]) for (column, text), kind in zip(names, table.types, strict=True)],
+        )
+        table.unparsed = [0] * len(labels)
+        digest = hashlib.sha256()
+        words: list[str] = []
+        room = MAX_WORDS
+        batch: list[tuple[CellValue, ...]] = []
+        marks = ", ".join("?" * (len(names) + sum(1 for _, text in names if text) + 2))
+        insert = f"INSERT INTO {quoted(name)} VALUES ({marks})"
+        for cells, row in _value_rows(table):
+            batch.append(row)
+            if room > 0:
+                line = " ".join(cells)
+                words.append(line[:room])
+                room -= len(line)
+            if len(batch) >= _BATCH_ROWS:
+                digest.update(repr(batch).encode("utf-8", "surrogatepass"))
+                self._db.executemany(insert, batch)
+                batch = []
+        digest.update(repr(batch).encode("utf-8", "surrogatepass"))
+        self._db.executemany(insert, batch)
+        table.columns = [
+            TableColumn(name=column, label=label, type=kind.kind, unit=kind.unit, text_name=text, unparsed=unparsed)
+            for (column, text), label, kind, unparsed in zip(names, labels, table.types, table.unparsed, strict=True)
+        ]
+        entry = {
+            "document": document.id, "title": document.title, "path": document.path,
+            "sheet": data.sheet, "section": data.section, "page": data.page, "caption": data.caption,
+            "columns": json.dumps([column.model_dump() for column in table.columns], ensure_ascii=False),
+            "rows": table.rows, "totals": table.totals, "start": data.start, "end": data.end,
+        }  # fmt: skip
+        digest.update(json.dumps(entry).encode())
+        self._catalog({"name": name, **entry, "digest": digest.hexdigest()}, " ".join(words))
+        return digest.hexdigest()
+
+    def _new_name(self, document: str, sheet: str) -> str:
+        name = table_name(document, sheet, self._names)
+        self._names.add(name)
+        return name
+
+    def _create(self, name: str, columns: Iterable[tuple[str, str, str]]) -> None:
+        parts = []
+        for column, text, affinity in columns:
+            parts.append(f"{quoted(column)} {affinity}")
+            if text:
+                parts.append(f"{quoted(text)} TEXT")
+        parts += [f'"{ROW_NUMBER}" INTEGER', f'"{IS_TOTAL}" INTEGER']
+        self._db.execute(f"CREATE TABLE {quoted(name)} ({', '.join(parts)})")
+
+    def _catalog(self, entry: dict[str, Any], words: str) -> None:
+        names = ", ".join(map(quoted, entry))
+        cursor = self._db.execute(
+            f"INSERT INTO turnmark_tables ({names}) VALUES ({', '.join('?' * len(entry))})", list(entry.values())
+        )
+        labels = " ".join(column["label"] for column in json.loads(entry["columns"]))
+        texts = (
+            f"{entry['name'].replace('_', ' ')} {entry['sheet']} {entry['path']}", entry["title"],
+            f"{entry['section']} {entry['caption']}", labels, words,
+        )  # fmt: skip
+        self._db.execute(
+            'INSERT INTO turnmark_words (rowid, "name", "title", "section", "labels", "cells") '
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            [cursor.lastrowid, *map(searchable, texts)],
+        )
+
+    def copy(self, current: CurrentTables, document: str) -> None:
+        """Write the tables of an unchanged document as the current generation has them."""
+        with self._db:
+            for entry, words in current.entries(document):
+                columns = [TableColumn(**column) for column in json.loads(entry["columns"])]
+                old_name, name = entry["name"], self._new_name(document, entry["sheet"])
+                self._create(name, [(each.name, each.text_name, _AFFINITY[each.type]) for each in columns])
+                marks = ", ".join("?" * (sum(1 + bool(each.text_name) for each in columns) + 2))
+                self._db.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", current.rows(old_name))
+                self._catalog({**entry, "name": name}, words)
+
+    def digest(self) -> str:
+        """Return a fingerprint of all tables; empty without tables."""
+        rows = self._db.execute('SELECT "name", "digest" FROM turnmark_tables ORDER BY "number"')
+        digests = [f"{name} {digest}" for name, digest in rows]
+        return hashlib.sha256(f"{TABLES_VERSION} {' '.join(digests)}".encode()).hexdigest() if digests else ""
+
+    def finish(self) -> None:
+        """Leave one plain file that can be opened read-only."""
+        self._db.commit()
+        self._db.execute("INSERT INTO turnmark_words (turnmark_words) VALUES ('optimize')")
+        self._db.commit()
+        self._db.execute("PRAGMA journal_mode=DELETE")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+class CurrentTables:
+    """The tables of the current generation, for the documents that a build does not read again.
+
+    Raises:
+        sqlite3.DatabaseError: the file is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._db = sqlite3.connect(read_only(path), uri=True, check_same_thread=False)
+        try:
+            ((said,),) = self._db.execute("PRAGMA quick_check(1)").fetchall()
+            if said != "ok":
+                raise sqlite3.DatabaseError(said)
+        except sqlite3.DatabaseError:
+            self._db.close()
+            raise
+
+    def entries(self, document: str) -> Iterator[tuple[dict[str, Any], str]]:
+        """Yield each table of a document as the catalog has it, with the words that find it."""
+        names = ", ".join(f"t.{quoted(name)}" for name in _CATALOG)
+        rows = self._db.execute(
+            f'SELECT {names}, w."cells" FROM turnmark_tables t JOIN turnmark_words w ON w.rowid = t."number" '
+            'WHERE t."document" = ? ORDER BY t."number"',
+            [document],
+        )
+        for *values, words in rows.fetchall():
+            yield dict(zip(_CATALOG, values, strict=True)), words
+
+    def rows(self, name: str) -> Iterator[tuple[CellValue, ...]]:
+        """Yield the rows of a table."""
+        return iter(self._db.execute(f"SELECT * FROM {quoted(name)} ORDER BY rowid"))
+
+    def digests(self, document: str) -> list[str]:
+        """Return the digests of the tables of a document."""
+        rows = self._db.execute(
+            'SELECT "digest" FROM turnmark_tables WHERE "document" = ? ORDER BY "number"', [document]
+        )
+        return [row[0] for row in rows]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def _labels(table: TableData) -> list[str]:
+    return [label or f"column {number}" for number, label in enumerate(table.columns[:MAX_COLUMNS], 1)]
+
+
+def _language(document: Document, tables: Sequence[TableData]) -> str:
+    """Return the language of a document, of which tables may be all there is."""
+    return detect_language(f"{document.title}\n{' '.join(tables[0].columns)}\n{document.text[:5_000]}")
+
+
+def _value_rows(table: _Typed) -> Iterator[tuple[list[str], tuple[CellValue, ...]]]:
+    """Yield the cells of each row as shown, and the row as it is stored; count what cannot be read, and totals."""
+    width = len(table.types)
+    totals = TotalRows([each.kind in ("integer", "real") for each in table.types])
+    for row in data_rows(table.data):
+        cells = [*row.cells[:width], *[""] * (width - len(row.cells))]
+        stored = [*row.stored[:width], *[""] * (width - len(row.stored))]
+        values = [kind.value(text, raw) for kind, text, raw in zip(table.types, cells, stored, strict=True)]
+        stored_row: list[CellValue] = []
+        for at, (kind, text, value) in enumerate(zip(table.types, cells, values, strict=True)):
+            stored_row.append(value)
+            if kind.kind != "text":
+                stored_row.append(text or None)
+                table.unparsed[at] += value is None and not is_blank(text)
+        is_total = totals.is_total(cells, values)
+        table.rows += 1
+        table.totals += is_total
+        yield cells, (*stored_row, row.number, int(is_total))

@@ -1,0 +1,87 @@
+"""Readable names of stored tables and their columns, which can be written in SQL without quotation marks."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from pathlib import PurePosixPath
+
+MAX_NAME_LENGTH = 40
+ROW_NUMBER, IS_TOTAL = "row_number", "is_total"
+"""Columns of every stored table: the number of the row in its sheet, and whether the row repeats others."""
+INTERNAL = "turnmark_"
+"""Beginning of the names of the tables that are not tables of documents."""
+_KEYWORDS = frozenset(
+    """abort action add after all alter always analyze and as asc attach autoincrement before begin between by cascade
+    case cast check collate column commit conflict constraint create cross current current_date current_time
+    current_timestamp database default deferrable deferred delete desc detach distinct do drop each else end escape
+    except exclude exclusive exists explain fail filter first following for foreign from full generated glob group
+    groups having if ignore immediate in index indexed initially inner insert instead intersect into is isnull join key
+    last left like limit match materialized natural no not nothing notnull null nulls of offset on or order others
+    outer over partition plan pragma preceding primary query raise range recursive references regexp reindex release
+    rename replace restrict returning right rollback row rows savepoint select set table temp temporary then ties to
+    transaction trigger unbounded union unique update using vacuum values view virtual when where window with
+    without true false rowid oid _rowid_""".split()
+)
+
+
+def slug(text: str, fallback: str) -> str:
+    """Return a text as a name: lower case, without accents, words joined by underscores; never a keyword of SQL.
+
+    Args:
+        fallback: begins the name if the text is empty or begins with a digit.
+    """
+    decomposed = unicodedata.normalize(
+        "NFKD", text.replace("ß", "ss").replace("%", " percent ").replace("#", " number ")
+    )
+    bare = unicodedata.normalize("NFC", "".join(each for each in decomposed if not unicodedata.combining(each)))
+    name = re.sub(r"[\W_]+", "_", bare.lower()).strip("_")[:MAX_NAME_LENGTH].rstrip("_")
+    if not name:
+        return fallback
+    if not name[0].isalpha() or name.startswith((INTERNAL, "sqlite_")):
+        name = f"{fallback}_{name}"[:MAX_NAME_LENGTH].rstrip("_")
+    return f"{name}_" if name in _KEYWORDS else name
+
+
+def unique(name: str, taken: Collection[str]) -> str:
+    """Return a name that is not taken: the name itself, or the name with a number."""
+    number, result = 1, name
+    while result in taken:
+        number += 1
+        end = f"_{number}"
+        result = name[: MAX_NAME_LENGTH - len(end)].rstrip("_") + end
+    return result
+
+
+def table_name(document: str, sheet: str, taken: Collection[str]) -> str:
+    """Return the name of a table: the name of the file and, if it has several, of the sheet."""
+    stem = PurePosixPath(document).stem or document
+    if sheet and slug(sheet, "") not in ("", slug(stem, "")):
+        room = MAX_NAME_LENGTH // 2
+        end = slug(sheet, "t")[: MAX_NAME_LENGTH - 1 - min(room, len(slug(stem, "t")))]
+        start = slug(stem, "t")[: MAX_NAME_LENGTH - 1 - len(end)].strip("_")
+        return unique(f"{start}_{end}".strip("_"), taken)
+    return unique(slug(stem, "t"), taken)
+
+
+def column_names(labels: Sequence[str], typed: Sequence[bool]) -> list[tuple[str, str]]:
+    """Return for each column its name, and the name of its column with the cells as shown; empty for a column of text.
+
+    Args:
+        typed: whether the column has values other than text.
+    """
+    taken = {ROW_NUMBER, IS_TOTAL}
+    names: list[tuple[str, str]] = []
+    for label, has_text in zip(labels, typed, strict=True):
+        name = unique(slug(label, "c"), taken)
+        taken.add(name)
+        text_name = unique(f"{name[: MAX_NAME_LENGTH - 5]}_text", taken) if has_text else ""
+        taken.add(text_name)
+        names.append((name, text_name))
+    return names
+
+
+def quoted(name: str) -> str:
+    """Return a name between quotation marks, for SQL."""
+    return '"' + name.replace('"', '""') + '"'

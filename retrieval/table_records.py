@@ -1,0 +1,77 @@
+"""Records of stored tables, and the files that contain them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field
+
+from turnmark.core.errors import TurnmarkError
+from turnmark.core.record import Record
+from turnmark.corpora.column_types import ColumnKind
+from turnmark.retrieval.table_names import quoted
+
+
+class TableColumn(Record):
+    """A column of a stored table."""
+
+    name: str
+    """Name in SQL."""
+    label: str
+    """Label as shown."""
+    type: ColumnKind
+    unit: str = ""
+    """Unit of the numbers, such as "%" or "€"; empty without one."""
+    text_name: str = ""
+    """Name of the column with the cells as shown; empty for a column of text, which has them itself."""
+    unparsed: int = 0
+    """Number of filled cells that are no number (or date) and therefore NULL."""
+
+
+class StoredTable(Record):
+    """A table of an index, without its rows."""
+
+    name: str = Field(description="name in SQL; if several indexes are searched together, INDEX.NAME")
+    document: str = Field(description="id of its document")
+    title: str = Field(description="title of the document")
+    sheet: str = Field(default="", description="name of its sheet; empty outside of workbooks")
+    section: str = Field(default="", description="headings above it, joined by ' › '")
+    page: int | None = Field(default=None, description="1-based page on which it starts, if there are pages")
+    caption: str = Field(default="", description="the line that names it")
+    columns: tuple[TableColumn, ...] = Field(description="its columns")
+    rows: int = Field(description="number of its rows, including totals")
+    totals: int = Field(default=0, description="number of the rows that repeat others, such as totals")
+    start: int = Field(description="offset in the document of the stretch that shows or describes it")
+    end: int = Field(description="offset after the stretch")
+    index: str = Field(default="", description="name of its index if several are searched together")
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """The file with the tables of one index.
+
+    Attributes:
+        where_in: returns the filter of this index for a filter of the search; None if nothing in it matches.
+    """
+
+    name: str
+    path: Path
+    where_in: Callable[[Mapping[str, str]], Mapping[str, str] | None]
+
+
+def sql_name(name: str) -> str:
+    """Return the name of an index for SQL: between quotation marks unless it consists of word characters."""
+    return name if re.fullmatch(r"[^\W\d]\w*", name) else quoted(name)
+
+
+def read_only(path: Path) -> str:
+    """Return the address under which SQLite opens a file that never changes."""
+    return f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+
+
+def damaged(path: Path, error: Exception) -> TurnmarkError:
+    """Return the error for a file that cannot be read."""
+    return TurnmarkError(f"tables.db is damaged: {error} ({path})")
