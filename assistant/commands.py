@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,10 +14,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
-from turnmark.assistant.config import EXTRACTIVE, AssistantConfig, ConfigOverIndex, with_index, without_index
+from turnmark.assistant.config import (
+    EXTRACTIVE,
+    AssistantConfig,
+    ConfigOverIndex,
+    Generators,
+    split_generators,
+    with_index,
+    without_index,
+)
 from turnmark.core.console import print_json, stdin_is_terminal, stdin_lines
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.core.flags import AsJson, Request, RequestCommand, command_from, flags_of
+from turnmark.core.flags import AsJson, Request, RequestCommand, command_from
 from turnmark.core.untrusted import ellipsize, one_line, valid_text
 from turnmark.core.usage import CommandGroup
 from turnmark.corpora.types import Message
@@ -52,16 +59,11 @@ class AskRequest(Request):
     ] = None
     folder: Folder = None
     assistant: ConfigOverIndex = AssistantConfig()
-    generator: Annotated[tuple[str, ...], flags_of(AssistantConfig)["generator"].info] = (EXTRACTIVE,)
+    generator: Generators = (EXTRACTIVE,)
     history: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Earlier messages: JSON or JSONL of role and content")
     ] = None
     as_json: AsJson = False
-
-    def generators(self) -> list[str]:
-        """Return the spec of each generator. The environment variable contains one spec, which may have spaces."""
-        variable = os.environ.get("TURNMARK_GENERATOR", "")
-        return [variable.strip()] if list(self.generator) == variable.split() else list(self.generator)
 
 
 def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
@@ -77,7 +79,7 @@ def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
     if question is not None and not question.strip():
         errors.add("the question is empty")
     earlier = (errors.collect(read_history, request.history) if request.history else None) or []
-    generators = request.generators()
+    generators = split_generators(request.generator)
     config = request.assistant.model_copy(update={"generator": generators[0]})
     if request.folder is not None:
         errors.collect(open_contenders, without_index(config), generators)

@@ -7,7 +7,8 @@ this record.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ import typer
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, ValidationError
 
 from turnmark.core.errors import ErrorCollector, unknown_name
-from turnmark.core.flags import FlagMark, Flatten, reasons
+from turnmark.core.flags import FlagMark, Flatten, flags_of, reasons
 from turnmark.core.record import Record
 
 EXTRACTIVE = "extractive"
@@ -137,6 +138,16 @@ class AssistantConfig(Record):
 
 ConfigOverIndex = Annotated[AssistantConfig, Flatten(without=("embedder",))]
 """The configuration in a request that searches an index; the embedder is the one of the index."""
+
+
+Generators = Annotated[tuple[str, ...], flags_of(AssistantConfig)["generator"].info]
+"""The generators in a request that takes several."""
+
+
+def split_generators(given: Sequence[str]) -> list[str]:
+    """Return the spec of each generator. The environment variable contains one spec, which may have spaces."""
+    variable = os.environ.get("TURNMARK_GENERATOR", "")
+    return [variable.strip()] if list(given) == variable.split() else list(given)
 
 
 def without_index(config: AssistantConfig) -> AssistantConfig:

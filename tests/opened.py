@@ -6,6 +6,8 @@ from typing import Any
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.serving.indexes import ServedIndexes
+from turnmark.assistant.serving.models import ServedGenerator, ServedModels
 from turnmark.retrieval.index import Index
 
 
@@ -14,3 +16,9 @@ def assistant_over(index: str | Index, generator: str = "extractive", **fields: 
     name = index if isinstance(index, str) else index.manifest.name
     config = AssistantConfig(index=name, generator=generator, **fields)
     return Assistant.from_config(config, index=None if isinstance(index, str) else index)
+
+
+def served_models(assistant: Assistant) -> ServedModels:
+    """Serve one assistant."""
+    generator = ServedGenerator(assistant.name, assistant.config.generator, assistant.parts.generator)
+    return ServedModels(ServedIndexes({assistant.config.index: assistant}), [generator])

@@ -10,10 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 
 import turnmark as tm
-from tests.opened import assistant_over
+from tests.opened import assistant_over, served_models
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.serving.app import make_app
-from turnmark.assistant.serving.turns import Turns
 from turnmark.corpora.text import strip_citations
 
 PASSAGES = {
@@ -114,15 +113,15 @@ def by_chat(index: str, spec: str, turnmark: Any, _: Path) -> None:
 
 
 def by_serve(index: str, spec: str, *_: Any) -> None:
-    turns = Turns(assistant_over(index, spec), 2)
-    app = make_app(turns, "127.0.0.1", None, lambda: None)
+    models = served_models(assistant_over(index, spec))
+    app = make_app(models, "127.0.0.1", None, lambda: None)
     messages: list[dict[str, str]] = []
     with TestClient(app, base_url="http://127.0.0.1") as client:
         for question in QUESTIONS:
             messages.append({"role": "user", "content": question})
             response = client.post("/v1/chat/completions", json={"model": index, "messages": messages})
             messages.append(response.raise_for_status().json()["choices"][0]["message"])
-    turns.close()
+    models.close()
 
 
 def by_eval(_: str, spec: str, turnmark: Any, root: Path) -> None:

@@ -1,13 +1,12 @@
-"""The served indexes as one collection: look up by name, search, read and list documents."""
+"""The tools that need no language model: search, read and list the documents of the served indexes."""
 
 from __future__ import annotations
 
-import threading
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.mcp.records import (
     MAX_LISTED,
     MAX_READ_CHARS,
@@ -18,13 +17,12 @@ from turnmark.assistant.mcp.records import (
     SearchArguments,
     SearchResult,
 )
-from turnmark.assistant.open import up_to_date
+from turnmark.assistant.serving.indexes import ServedIndexes
 from turnmark.assistant.steps.marks import lines_of
 from turnmark.assistant.steps.retrieve import join_passages
-from turnmark.core.errors import RequestError, unknown_name
+from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import ellipsize, one_line, valid_text
 from turnmark.corpora.types import CONTINUED, Passage, without_continued
-from turnmark.retrieval.index import Index
 from turnmark.retrieval.listing import list_documents
 from turnmark.retrieval.store import DocumentEntry
 from turnmark.retrieval.types import Query
@@ -36,46 +34,16 @@ _MIN_SIMILARITY = 70
 _MAX_NAME_CHARS = 80
 
 
-class ServedIndexes:
-    """The assistants of the served indexes, by index name.
+@dataclass(frozen=True)
+class DocumentTools:
+    """The tools over the served indexes, except `ask`: search, read and list documents."""
 
-    Args:
-        assistants: the assistants of single indexes.
-        joint: assistant over all indexes, named after them with commas in between; None: there is one index, or the
-            indexes cannot be searched together.
-    """
-
-    def __init__(self, assistants: Mapping[str, Assistant], joint: Assistant | None = None) -> None:
-        self.names = list(assistants)
-        self.everything = ",".join(self.names)
-        self.assistants = dict(assistants) if joint is None else {**assistants, self.everything: joint}
-        self._opening = threading.Lock()
-
-    def assistant(self, name: str) -> Assistant:
-        """Return the assistant of an index, with its newest generation."""
-        with self._opening:
-            self.assistants[name] = up_to_date(self.assistants[name])
-            return self.assistants[name]
-
-    def name(self, requested: str) -> str:
-        """Return the name of the requested index, or the name of all indexes together if none was requested."""
-        if (requested or self.everything) in self.assistants:
-            return requested or self.everything
-        if requested:
-            shown = ellipsize(one_line(requested), _MAX_NAME_CHARS)
-            raise RequestError(f"index: {unknown_name('index', shown, self.names)}")
-        raise RequestError(f"index: these indexes cannot be searched together; choose one of: {', '.join(self.names)}")
-
-    def index(self, name: str) -> Index:
-        """Return the index with this name."""
-        index = self.assistant(name).index
-        assert index is not None, "every assistant of a collection has an index"
-        return index
+    indexes: ServedIndexes
 
     def search(self, arguments: SearchArguments) -> SearchResult:
         """Search an index; the best passages come first."""
-        name = self.name(arguments.index)
-        retriever = self.assistant(name).retriever
+        name = self.indexes.name(arguments.index)
+        retriever = self.indexes.assistant(name).retriever
         assert retriever is not None, "an assistant with an index has a retriever"
         query = Query(text=valid_text(arguments.query), where=arguments.where.globs())
         hits = retriever.search([query], arguments.k)[0]
@@ -83,15 +51,15 @@ class ServedIndexes:
 
     def document(self, name: str, document: str) -> list[Passage]:
         """Return the passages of a document, in reading order; raise RequestError with similar ids if it is unknown."""
-        passages = self.index(name).store.of_document(document)
+        passages = self.indexes.index(name).store.of_document(document)
         if passages:
             return passages
-        entries = self.index(name).store.documents()
+        entries = self.indexes.index(name).store.documents()
         # Models write accented letters precomposed (NFC); macOS file names are decomposed (NFD).
         composed = unicodedata.normalize("NFC", document)
         for entry in entries:
             if unicodedata.normalize("NFC", entry.document) == composed:
-                return self.index(name).store.of_document(entry.document)
+                return self.indexes.index(name).store.of_document(entry.document)
         labels = {entry.document: f"{PurePosixPath(entry.document).stem} {entry.title}" for entry in entries}
         close = _suggest_names(PurePosixPath(document).stem, labels)
         hint = f"; did you mean {close}?" if close else "; `documents` lists the documents"
@@ -99,7 +67,7 @@ class ServedIndexes:
 
     def read(self, arguments: ReadArguments) -> ReadResult:
         """Read a document, or a section with its subsections, up to `MAX_READ_CHARS` characters."""
-        name = self.name(arguments.index)
+        name = self.indexes.name(arguments.index)
         passages = self.document(name, arguments.document)
         joined = join_passages(passages)
         sections = _section_starts(passages)
@@ -132,8 +100,8 @@ class ServedIndexes:
 
     def documents(self, arguments: DocumentsArguments) -> DocumentsResult:
         """List the documents of an index, or those with a passage that contains all of the given words."""
-        name = self.name(arguments.index)
-        index = self.index(name)
+        name = self.indexes.name(arguments.index)
+        index = self.indexes.index(name)
         matching = list_documents(index, arguments.words)
         return DocumentsResult(
             index=name,
@@ -146,8 +114,8 @@ class ServedIndexes:
 
     def entries(self) -> Iterator[tuple[str, DocumentEntry]]:
         """Yield every document of every index, with the name of its index."""
-        for name in self.names:
-            for entry in self.index(name).store.documents():
+        for name in self.indexes.names:
+            for entry in self.indexes.index(name).store.documents():
                 yield name, entry
 
     def text(self, name: str, document: str) -> str:

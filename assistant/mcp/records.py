@@ -88,6 +88,7 @@ class AskArguments(ToolArguments):
     """The arguments of `ask`."""
 
     question: NonEmptyText = Field(description="a complete question; the assistant does not know your conversation")
+    generator: str = Field(default="", description="the language model that answers; empty: the default one")
 
 
 class SearchResult(Record):

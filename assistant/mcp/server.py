@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from turnmark.assistant.mcp.collection import ServedIndexes
+from turnmark.assistant.mcp.collection import DocumentTools
 from turnmark.assistant.mcp.records import (
     AskArguments,
     AskResult,
@@ -35,8 +35,8 @@ from turnmark.assistant.mcp.records import (
     ToolArguments,
     schema_of,
 )
+from turnmark.assistant.serving.models import ServedModels
 from turnmark.assistant.serving.request import ChatRequest, Refusal
-from turnmark.assistant.serving.turns import Turns
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.record import Record
@@ -77,12 +77,11 @@ class IndexServer:
     """The MCP server over a collection of indexes.
 
     Attributes:
-        turns: runs the turns of `ask`, by index name.
+        models: the indexes, and the language models that answer `ask`.
         warming: loads the models, and never fails. Every tool waits for it, so that no model is loaded twice.
     """
 
-    collection: ServedIndexes
-    turns: Mapping[str, Turns]
+    models: ServedModels
     warming: Future[None]
 
     def make(self) -> Server[Any]:
@@ -104,8 +103,8 @@ class IndexServer:
 
     def _instructions(self) -> str:
         indexes = []
-        for name in self.collection.names:
-            manifest = self.collection.index(name).manifest
+        for name in self.models.indexes.names:
+            manifest = self.models.indexes.index(name).manifest
             indexes.append(f"{name} ({manifest.documents} documents)")
         return (
             f"Searches, reads and answers from a person's own documents. Indexes: {', '.join(indexes)}. "
@@ -117,6 +116,10 @@ class IndexServer:
     # -- tools
 
     @property
+    def _documents(self) -> DocumentTools:
+        return DocumentTools(self.models.indexes)
+
+    @property
     def _tools(self) -> dict[str, _ServedTool]:
         return {
             "search": _ServedTool(
@@ -124,21 +127,21 @@ class IndexServer:
                 "Finds the passages that match a query best, with their document, section and page.",
                 SearchArguments,
                 SearchResult,
-                self._in_thread(self.collection.search),
+                self._in_thread(self._documents.search),
             ),
             "read": _ServedTool(
                 "Read a document",
                 "Reads a document, or one section with its subsections, and lists the document's sections.",
                 ReadArguments,
                 ReadResult,
-                self._in_thread(self.collection.read),
+                self._in_thread(self._documents.read),
             ),
             "documents": _ServedTool(
                 "List documents",
                 "Lists the documents of an index, or only those that contain given words, with exact counts.",
                 DocumentsArguments,
                 DocumentsResult,
-                self._in_thread(self.collection.documents),
+                self._in_thread(self._documents.documents),
             ),
             "ask": _ServedTool(
                 "Ask a question",
@@ -158,12 +161,12 @@ class IndexServer:
 
     async def _ask(self, context: Context, arguments: AskArguments) -> Record:
         """Run a turn; report its events as progress. The turn stops if the client cancels the call or disconnects."""
-        name = self.collection.name(arguments.index)
+        model = self.models.choose(arguments.index, arguments.generator)
         progress, message = 0, "waiting for other questions"
-        async with aclosing(self.turns[name].events(ChatRequest(message=valid_text(arguments.question)))) as events:
+        async with aclosing(model.events(ChatRequest(message=valid_text(arguments.question)))) as events:
             async for event in events:
                 if isinstance(event, Reply):
-                    return AskResult.of(name, event)
+                    return AskResult.of(model.index, event)
                 if isinstance(event, Refusal):
                     raise ToolFailure(event.code or ("request" if event.status == 400 else "failed"), str(event))
                 text = _progress_text(event)
@@ -174,8 +177,8 @@ class IndexServer:
         raise AssertionError("a turn ends with a reply or a refusal")
 
     async def _list_tools(self, _: Context, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        names = self.collection.names
-        together = self.collection.everything in self.collection.assistants
+        names = self.models.indexes.names
+        together = self.models.indexes.everything in self.models.indexes.choices
         tools = []
         for name, tool in self._tools.items():
             schema = schema_of(tool.arguments)
@@ -185,6 +188,8 @@ class IndexServer:
                     schema["properties"]["index"]["description"] += "; without it, all indexes together"
                 else:
                     schema["required"] = ["index", *schema.get("required", ())]
+            if "generator" in schema["properties"]:
+                self._describe_generators(schema["properties"])
             tools.append(
                 types.Tool(
                     name=name,
@@ -196,6 +201,14 @@ class IndexServer:
                 )
             )
         return types.ListToolsResult(tools=tools)
+
+    def _describe_generators(self, properties: dict[str, Any]) -> None:
+        names = self.models.generators
+        if len(names) > 1:
+            about = f"the language model that answers; without it, {names[0]}"
+            properties["generator"] = {"type": "string", "enum": names, "description": about}
+        else:
+            del properties["generator"]
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         tools = self._tools
@@ -233,7 +246,7 @@ class IndexServer:
                     description=f"{name}{f', {entry.date}' if entry.date else ''}, {entry.characters:,} characters",
                     mime_type="text/markdown",
                 )
-                for name, entry in islice(self.collection.entries(), start, start + RESOURCES_PER_PAGE + 1)
+                for name, entry in islice(self._documents.entries(), start, start + RESOURCES_PER_PAGE + 1)
             ]
 
         resources = await anyio.to_thread.run_sync(listed, abandon_on_cancel=True)
@@ -250,14 +263,14 @@ class IndexServer:
                 description=f"a document of the index {name!r}, by id",
                 mime_type="text/markdown",
             )
-            for name in self.collection.names
+            for name in self.models.indexes.names
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def _read_resource(self, _: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         try:
             name, document = self._parse_uri(params.uri)
-            text = await anyio.to_thread.run_sync(self.collection.text, name, document, abandon_on_cancel=True)
+            text = await anyio.to_thread.run_sync(self._documents.text, name, document, abandon_on_cancel=True)
         except Exception as error:
             failure = _to_failure(error)
             code = types.INVALID_PARAMS if failure.kind == "request" else types.INTERNAL_ERROR
@@ -268,11 +281,11 @@ class IndexServer:
     def _parse_uri(self, uri: str) -> tuple[str, str]:
         """Return the index and the document of a URI. Some clients write the index, as a host, in lower case."""
         parts = urlsplit(uri)
-        names = {name.lower(): name for name in self.collection.names}
+        names = {name.lower(): name for name in self.models.indexes.names}
         if parts.scheme != SCHEME or not parts.netloc or len(parts.path) < 2:
             raise RequestError(f"uri: expected {SCHEME}://INDEX/DOCUMENT")
-        name = parts.netloc if parts.netloc in self.collection.names else names.get(parts.netloc.lower(), "")
-        return self.collection.name(name or parts.netloc), unquote(parts.path[1:])
+        name = parts.netloc if parts.netloc in self.models.indexes.names else names.get(parts.netloc.lower(), "")
+        return self.models.indexes.name(name or parts.netloc), unquote(parts.path[1:])
 
 
 def resource_uri(index: str, document: str) -> str:

@@ -18,20 +18,28 @@ from starlette.responses import StreamingResponse
 
 from turnmark.assistant.serving.documents import describe_documents, read_document
 from turnmark.assistant.serving.guard import Guard
+from turnmark.assistant.serving.models import ServedModel, ServedModels
 from turnmark.assistant.serving.pictures import draw_cited_page, parse_picture_request
 from turnmark.assistant.serving.ratings import RatedAnswers, parse_rating
 from turnmark.assistant.serving.reply import ReplyForm, json_bytes, json_response, refuse
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, parse_response_request
 from turnmark.assistant.serving.responses import ResponseForm
-from turnmark.assistant.serving.turns import Turns
 from turnmark.assistant.types import Reply
 from turnmark.core.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
-    from turnmark.assistant.assistant import Assistant
     from turnmark.retrieval.index import Index
 
-PAGE_SCRIPTS = ("dom.js", "markdown.js", "turn.js", "conversations.js", "documents.js", "asking.js", "page.js")
+PAGE_SCRIPTS = (
+    "dom.js",
+    "markdown.js",
+    "turn.js",
+    "models.js",
+    "conversations.js",
+    "documents.js",
+    "asking.js",
+    "page.js",
+)
 PAGE_FILES = {
     "/": ("index.html", "text/html; charset=utf-8"),
     "/page.css": ("page.css", "text/css; charset=utf-8"),
@@ -42,9 +50,8 @@ MAX_BODY_BYTES = 4_000_000
 """Maximum bytes of a request body."""
 
 
-def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
+def make_app(models: ServedModels, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
     """Make the ASGI application, which calls `on_ready` when it accepts requests."""
-    model = turns.assistant.config.index
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -55,66 +62,65 @@ def make_app(turns: Turns, host: str, token: str | None, on_ready: Callable[[], 
     app = FastAPI(title="Turnmark", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     _convert_errors(app)
 
-    rated = RatedAnswers(turns.assistant.config)
+    rated = RatedAnswers()
 
     @app.post("/v1/chat/completions")
     async def complete(request: Request) -> Response:
-        chat_request = parse_request(await _read_body(request), model)
+        chat_request = parse_request(await _read_body(request))
+        model = models.find(chat_request.model)
         identity = f"chatcmpl-{uuid.uuid4().hex}"
-        form = ReplyForm(identity, int(time.time()), model, chat_request)
+        form = ReplyForm(identity, int(time.time()), model.name, chat_request)
 
         def on_reply(reply: Reply) -> None:
-            rated.remember(identity, chat_request.message, reply)
+            rated.remember(identity, model.assistant().config, chat_request.message, reply)
 
-        return await _send_reply(turns, chat_request, form, request, on_reply)
+        return await _send_reply(model, chat_request, form, request, on_reply)
 
     @app.post("/v1/responses")
     async def respond(request: Request) -> Response:
-        chat_request = parse_response_request(await _read_body(request), model)
-        return await _send_reply(turns, chat_request, ResponseForm(model, chat_request), request)
+        chat_request = parse_response_request(await _read_body(request))
+        model = models.find(chat_request.model)
+        return await _send_reply(model, chat_request, ResponseForm(model.name, chat_request), request)
 
     @app.get("/v1/models")
-    async def models() -> Response:
-        return json_response({"object": "list", "data": [_model_object(turns.assistant)]})
+    async def list_models() -> Response:
+        data = await run_in_threadpool(lambda: [_model_object(model) for model in models.models])
+        return json_response({"object": "list", "data": data})
 
     @app.get("/v1/models/{name:path}")
     async def one_model(name: str) -> Response:
-        if name != model:
-            message = f"The model does not exist; this server has {model!r}"
-            raise Refusal(message, "model", 404, "model_not_found")
-        return json_response(_model_object(turns.assistant))
+        return json_response(await run_in_threadpool(_model_object, models.find(name)))
 
     @app.get("/healthz")
     async def health() -> Response:
         return json_response({"status": "ok"})
 
-    _add_page_routes(app, turns, rated)
+    _add_page_routes(app, models, rated)
     return Guard(app, host, token)
 
 
-def _add_page_routes(app: FastAPI, turns: Turns, rated: RatedAnswers) -> None:
+def _add_page_routes(app: FastAPI, models: ServedModels, rated: RatedAnswers) -> None:
     """Add the files of the page, and what it requests beyond answers."""
 
-    def index() -> Index:
-        index = turns.assistant.index
-        assert index is not None, "a server is opened over an index"
-        return index
+    def index(request: Request) -> Index:
+        return models.indexes.index(models.find(request.query_params.get("model", "")).index)
 
     @app.get("/v1/documents")
     async def documents(request: Request) -> Response:
         try:
-            return json_response(await run_in_threadpool(describe_documents, index(), request.query_params))
+            return json_response(await run_in_threadpool(describe_documents, index(request), request.query_params))
         except RequestError as error:
             raise Refusal(error.problems) from error
 
     @app.get("/v1/document")
     async def document(request: Request) -> Response:
-        return json_response(await run_in_threadpool(read_document, index(), request.query_params))
+        return json_response(await run_in_threadpool(read_document, index(request), request.query_params))
 
     @app.get("/v1/picture")
     async def picture(request: Request) -> Response:
-        picture_request = parse_picture_request(request.query_params)
-        content = await run_in_threadpool(draw_cited_page, index(), picture_request)
+        parameters = {name: value for name, value in request.query_params.items() if name != "model"}
+        picture_request = parse_picture_request(parameters)
+        content = await run_in_threadpool(draw_cited_page, index(request), picture_request)
         return Response(content, media_type="image/png")
 
     @app.post("/v1/ratings")
@@ -138,16 +144,19 @@ def _page_endpoint(file: str, kind: str) -> Callable[[Request], Any]:
     return page
 
 
-def _model_object(assistant: Assistant) -> dict[str, Any]:
-    """Return the served model as OpenAI's model object, with its configuration."""
+def _model_object(model: ServedModel) -> dict[str, Any]:
+    """Return a served model as OpenAI's model object, with its configuration."""
+    assistant = model.assistant()
     assert assistant.index is not None, "a server is opened over an index"
     manifest, retriever = assistant.index.manifest, assistant.retriever
     about = {
-        "documents": manifest.documents, "passages": manifest.passages, "generator": assistant.name,
-        "retriever": retriever.name if retriever else None, "config": assistant.config.shown(),
+        "documents": manifest.documents, "passages": manifest.passages, "index": model.index,
+        "generator": model.generator, "retriever": retriever.name if retriever else None,
+        # Without the address of the language model, which concerns only the person who runs the server.
+        "config": {**assistant.config.shown(), "generator": model.generator},
     }  # fmt: skip
     created = int(datetime.fromisoformat(manifest.created).timestamp())
-    return {"id": manifest.name, "object": "model", "created": created, "owned_by": "turnmark", "turnmark": about}
+    return {"id": model.name, "object": "model", "created": created, "owned_by": "turnmark", "turnmark": about}
 
 
 async def _read_body(request: Request) -> bytes:
@@ -170,7 +179,7 @@ async def _read_body(request: Request) -> bytes:
 
 
 async def _send_reply(
-    turns: Turns,
+    model: ServedModel,
     chat_request: ChatRequest,
     form: ReplyForm | ResponseForm,
     request: Request,
@@ -178,21 +187,21 @@ async def _send_reply(
 ) -> Response:
     """Send a reply, complete or streamed; `on_reply` gets it first."""
     if not chat_request.stream:
-        return await _send_complete(turns, chat_request, form, request, on_reply)
+        return await _send_complete(model, chat_request, form, request, on_reply)
     headers = {"X-Accel-Buffering": "no"}
-    chunks = _stream_reply(turns, chat_request, form, on_reply)
+    chunks = _stream_reply(model, chat_request, form, on_reply)
     return StreamingResponse(chunks, media_type="text/event-stream", headers=headers)
 
 
 async def _send_complete(
-    turns: Turns,
+    model: ServedModel,
     chat_request: ChatRequest,
     form: ReplyForm | ResponseForm,
     request: Request,
     on_reply: Callable[[Reply], None],
 ) -> Response:
     """Send a complete reply; stop the turn if the client disconnects."""
-    async with aclosing(turns.events(chat_request)) as events:
+    async with aclosing(model.events(chat_request)) as events:
         async for event in events:
             if isinstance(event, Reply):
                 on_reply(event)
@@ -205,12 +214,12 @@ async def _send_complete(
 
 
 async def _stream_reply(
-    turns: Turns, chat_request: ChatRequest, form: ReplyForm | ResponseForm, on_reply: Callable[[Reply], None]
+    model: ServedModel, chat_request: ChatRequest, form: ReplyForm | ResponseForm, on_reply: Callable[[Reply], None]
 ) -> AsyncIterator[bytes]:
     """Send a reply as server-sent events; stop the turn if the client disconnects."""
     for chunk in form.begin():
         yield _encode_event(chunk)
-    async with aclosing(turns.events(chat_request)) as events:
+    async with aclosing(model.events(chat_request)) as events:
         async for event in events:
             if event is None:
                 yield b": still working\n\n"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from turnmark.assistant.commands import WatchFolder
-from turnmark.assistant.config import AssistantConfig, ConfigOverIndex, with_index
+from turnmark.assistant.config import (
+    EXTRACTIVE,
+    AssistantConfig,
+    ConfigOverIndex,
+    Generators,
+    split_generators,
+    with_index,
+)
 from turnmark.assistant.serving.guard import TOKEN_ENV, check_port, read_token
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import Request, RequestCommand, command_from
@@ -22,6 +29,7 @@ class ServeRequest(Request):
     """The options of `turnmark serve`."""
 
     assistant: ConfigOverIndex = AssistantConfig()
+    generator: Generators = (EXTRACTIVE,)
     host: Annotated[
         str,
         typer.Option(metavar="HOST", help="Address to listen at; one that other machines can reach needs a token"),
@@ -37,36 +45,38 @@ class ServeRequest(Request):
 
 
 def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
-    """Serve an OpenAI-compatible endpoint and a page to chat with it."""
-    from turnmark.assistant.assistant import Assistant
+    """Serve an OpenAI-compatible endpoint and a page to chat with it.
+
+    Clients choose among the indexes, together or one by one, and among the language models.
+    """
     from turnmark.assistant.serving.app import make_app
     from turnmark.assistant.serving.http_server import listen, run_server
-    from turnmark.assistant.serving.turns import Turns, turns_at_once, warm_up
+    from turnmark.assistant.serving.models import open_models
     from turnmark.retrieval.watch import Watches
+
+    def say(line: str) -> None:
+        typer.echo(one_line(line), err=True)
 
     errors.collect(check_port, request.port)
     secret = errors.collect(read_token, request.token, request.host)
     config = with_index(request.assistant, errors)
-    assistant = errors.collect(Assistant.from_config, config)
-    watching: AbstractContextManager[object] | None = nullcontext()
-    if request.watch and assistant is not None and assistant.index is not None:
-        watching = errors.collect(Watches, assistant.index, lambda line: typer.echo(one_line(line), err=True))
+    models = open_models(config, split_generators(request.generator), errors, say, hides_details=True)
+    indexes = models.indexes
+    watches = [errors.collect(Watches, indexes.index(name), say) for name in indexes.names if request.watch]
     errors.raise_all()
-    assert assistant is not None, "a part that could not be opened has been reported"
-    assert watching is not None, "a folder that cannot be watched has been reported"
     listening = listen(request.host, request.port)
     url_host = f"[{request.host}]" if ":" in request.host else request.host
     url = f"http://{url_host}:{listening.getsockname()[1]}"
-    about = f"serving {config.index} ({assistant.name})"
 
     def on_ready() -> None:
-        typer.echo(one_line(f"{about}: {url}/   endpoint {url}/v1   Ctrl-C ends it"), err=True)
+        say(f"serving {models}: {url}/   endpoint {url}/v1   Ctrl-C ends it")
 
     try:
-        warm_up(assistant)
-        turns = Turns(assistant, turns_at_once(assistant), hides_details=True)
-        with watching:
-            run_server(make_app(turns, request.host, secret, on_ready), turns.close, listening)
+        models.warm_up()
+        with ExitStack() as stack:
+            for watching in filter(None, watches):
+                stack.enter_context(watching)
+            run_server(make_app(models, request.host, secret, on_ready), models.close, listening)
     finally:
         listening.close()
 

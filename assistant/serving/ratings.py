@@ -46,17 +46,16 @@ class RatedAnswers:
     `/rate` need the context. The client refers to answers by id, so it cannot store text of its own.
     """
 
-    def __init__(self, config: AssistantConfig) -> None:
-        self._config = config
-        self._answers: OrderedDict[str, tuple[str, Reply]] = OrderedDict()
+    def __init__(self) -> None:
+        self._answers: OrderedDict[str, tuple[AssistantConfig, str, Reply]] = OrderedDict()
         self._turns: dict[tuple[str, str], int] = {}
         """Number of the stored turn, by session and answer."""
         self._lock = threading.Lock()
 
-    def remember(self, identity: str, question: str, reply: Reply) -> None:
-        """Remember an answer by the id of its completion."""
+    def remember(self, identity: str, config: AssistantConfig, question: str, reply: Reply) -> None:
+        """Remember an answer by the id of its completion, with the configuration of its assistant."""
         with self._lock:
-            self._answers[identity] = (question, reply)
+            self._answers[identity] = (config, question, reply)
             while len(self._answers) > MAX_REMEMBERED_ANSWERS:
                 self._answers.popitem(last=False)
 
@@ -66,7 +65,8 @@ class RatedAnswers:
             if request.answer not in self._answers:
                 message = "this answer can no longer be rated; the server keeps only its latest answers"
                 raise Refusal(message, "answer", 404, "no_answer")
-            session = self._session(f"page-{request.conversation}")
+            config, _, _ = self._answers[request.answer]
+            session = self._session(f"page-{request.conversation}", config)
             try:
                 for identity in (*request.before, request.answer):
                     self._store(session, identity)
@@ -76,10 +76,10 @@ class RatedAnswers:
                 session.close()
             return session.name
 
-    def _session(self, name: str) -> ChatSession:
+    def _session(self, name: str, config: AssistantConfig) -> ChatSession:
         if name in session_names():
             return resume_session(name)
-        session = new_session(SessionBegan(**self._config.model_dump()))
+        session = new_session(SessionBegan(**config.model_dump()))
         session.save(name)
         return session
 
@@ -87,7 +87,7 @@ class RatedAnswers:
         """Write an answer to a session, unless it is there already or has been forgotten."""
         if (session.name, identity) in self._turns or identity not in self._answers:
             return
-        question, reply = self._answers[identity]
+        _, question, reply = self._answers[identity]
         turn = session.conversation.turns + 1
         session.record(TurnAnswered(turn=turn, question=question, reply=reply))
         self._turns[session.name, identity] = turn

@@ -52,6 +52,7 @@ class Refusal(Exception):
 class ChatRequest(Record):
     """A valid request."""
 
+    model: str = Field(default="", description="name of the requested model; empty: the default one")
     history: tuple[Message, ...] = ()
     message: str
     stream: bool = False
@@ -220,33 +221,26 @@ class _ResponseBody(_RequestObject):
 B = TypeVar("B", _CompletionBody, _ResponseBody)
 
 
-def parse_request(body: bytes, model: str) -> ChatRequest:
-    """Parse a JSON request body of chat completions.
-
-    Args:
-        model: name of the served model.
-
-    Raises:
-        Refusal: every mistake in the request; status 404 for another model.
-    """
-    request = _validate(_CompletionBody, body, model)
+def parse_request(body: bytes) -> ChatRequest:
+    """Parse a JSON request body of chat completions; raise Refusal with every mistake."""
+    request = _validate(_CompletionBody, body)
     ignored = [name for name in _IGNORED_OPTIONS if getattr(request, name) is not None]
     chat_request = _to_chat_request(request, "messages", request.messages, ignored)
     options = request.stream_options
     return chat_request.model_copy(update={"usage": bool(options and options.include_usage)})
 
 
-def parse_response_request(body: bytes, model: str) -> ChatRequest:
+def parse_response_request(body: bytes) -> ChatRequest:
     """Parse a JSON request body of responses, as `parse_request` does."""
-    request = _validate(_ResponseBody, body, model)
+    request = _validate(_ResponseBody, body)
     ignored = [name for name in ("text", "tool_choice", "top_logprobs") if getattr(request, name) is not None]
     return _to_chat_request(request, "input", request.input, ignored)
 
 
-def _validate(kind: type[B], body: bytes, model: str) -> B:
-    """Parse a request body, and check that it asks for this model."""
+def _validate(kind: type[B], body: bytes) -> B:
+    """Parse a request body; raise Refusal with every mistake."""
     try:
-        request = kind.model_validate_json(body)
+        return kind.model_validate_json(body)
     except ValidationError as error:
         problems: list[str] = []
         for mistake in error.errors():
@@ -255,10 +249,6 @@ def _validate(kind: type[B], body: bytes, model: str) -> B:
             problems.append(one_line(f"{location}: {problem}" if location else problem))
         first_location = _format_location(error.errors()[0]["loc"])
         raise Refusal(problems, first_location or None) from None
-    if request.model != model:
-        message = f"The model {_short_name(request.model)!r} does not exist; this server has {model!r}"
-        raise Refusal(message, "model", 404, "model_not_found")
-    return request
 
 
 def _to_chat_request(
@@ -275,6 +265,7 @@ def _to_chat_request(
     ]
     own = request.turnmark or _TurnmarkOptions()
     return ChatRequest(
+        model=request.model,
         history=tuple(_to_history(messages[:-1])),
         message=messages[-1].text,
         stream=bool(request.stream),

@@ -1,27 +1,25 @@
-"""Run turns of an assistant in threads for a server; stream their events, and stop them when the client disconnects."""
+"""Run turns of assistants in threads for a server; stream their events, and stop them when the client disconnects."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import os
-import threading
 import traceback
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from turnmark.assistant.generators.base import GeneratorError, make_ready
+from turnmark.assistant.generators.base import GeneratorError
 from turnmark.assistant.generators.stopping import Stop, TurnStopped, stoppable
-from turnmark.assistant.open import up_to_date
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.untrusted import one_line
-from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
+    from turnmark.assistant.generators.base import Generator
 
 IDLE_SECONDS = 1.0
 """Seconds without an event after which a handler checks whether its client is still connected."""
@@ -43,7 +41,7 @@ _MODEL_PROBLEMS = {
 
 
 class Turns:
-    """Runs turns of an assistant in threads, at most `at_once` concurrently; further turns wait.
+    """Runs the turns of one language model in threads, at most `at_once` concurrently; further turns wait.
 
     A turn as a whole has no deadline. Its calls of models and stores have deadlines, because only they know whether
     more output is still coming.
@@ -52,19 +50,11 @@ class Turns:
         hides_details: whether errors of the language model are logged, and clients are told only their kind.
     """
 
-    def __init__(self, assistant: Assistant, at_once: int, hides_details: bool = False) -> None:
-        self.assistant = assistant
+    def __init__(self, at_once: int, hides_details: bool = False) -> None:
         self._hides_details = hides_details
-        self._opening = threading.Lock()
         self._pool = ThreadPoolExecutor(at_once, "turnmark-turn")
         self._stops: set[Stop] = set()
         self._closed = False
-
-    def _current(self) -> Assistant:
-        """Return the assistant with the newest generation of its indexes."""
-        with self._opening:
-            self.assistant = up_to_date(self.assistant)
-            return self.assistant
 
     def close(self) -> None:
         """Stop every turn."""
@@ -73,10 +63,15 @@ class Turns:
             stop.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    async def events(self, request: ChatRequest) -> AsyncGenerator[Event | Reply | Refusal | None, None]:
+    async def events(
+        self, assistant: Callable[[], Assistant], request: ChatRequest
+    ) -> AsyncGenerator[Event | Reply | Refusal | None, None]:
         """Yield a turn's events as they occur, then its reply or a refusal.
 
         After `IDLE_SECONDS` without an event, yield None. Leaving the loop stops the turn.
+
+        Args:
+            assistant: called when the turn begins; returns the assistant with the newest generation of its indexes.
         """
         loop, news, stop = asyncio.get_running_loop(), asyncio.Queue[Event | Reply | Refusal](), Stop()
 
@@ -85,7 +80,7 @@ class Turns:
             loop.call_soon_threadsafe(news.put_nowait, event)
 
         def work() -> None:
-            loop.call_soon_threadsafe(news.put_nowait, self._outcome(request, stop, on_event))
+            loop.call_soon_threadsafe(news.put_nowait, self._outcome(assistant, request, stop, on_event))
 
         self._stops.add(stop)
         future = self._pool.submit(work)
@@ -102,11 +97,13 @@ class Turns:
             future.cancel()
             self._stops.discard(stop)
 
-    def _outcome(self, request: ChatRequest, stop: Stop, on_event: Callable[[Event], None]) -> Reply | Refusal:
+    def _outcome(
+        self, assistant: Callable[[], Assistant], request: ChatRequest, stop: Stop, on_event: Callable[[Event], None]
+    ) -> Reply | Refusal:
         try:
             with stoppable(stop):
                 stop.check()
-                return self._current().reply(request.history, request.message, on_event)
+                return assistant().reply(request.history, request.message, on_event)
         except TurnStopped:
             return _SERVER_STOPPED
         except GeneratorError as error:
@@ -135,14 +132,6 @@ def _hide_details(error: GeneratorError) -> Refusal:
     return Refusal(message, status=504 if error.kind == "timeout" else 502, code=error.kind)
 
 
-def turns_at_once(assistant: Assistant) -> int:
-    """Return the maximum number of concurrent turns of an assistant."""
-    return MAX_MODEL_TURNS if assistant.generator is not None else max(2, os.cpu_count() or 2)
-
-
-def warm_up(assistant: Assistant) -> None:
-    """Search once and prepare the generator, so that no client waits for models and errors appear at once."""
-    if assistant.generator is not None:
-        make_ready(assistant.generator)
-    if assistant.retriever is not None:
-        assistant.retriever.search([Query(text="first")], 1)
+def turns_at_once(generator: Generator | None) -> int:
+    """Return the maximum number of concurrent turns with a language model, or without one."""
+    return MAX_MODEL_TURNS if generator is not None else max(2, os.cpu_count() or 2)

@@ -30,10 +30,13 @@ class Server:
 
     def post(self, body: Any, **headers: str) -> httpx.Response:
         """Request a chat completion with a JSON object or raw bytes."""
+        return self.post_to("/v1/chat/completions", body, **headers)
+
+    def post_to(self, path: str, body: Any, **headers: str) -> httpx.Response:
         all_headers = {"Content-Type": "application/json", **self.headers, **headers}
         content = body if isinstance(body, bytes) else None
         return httpx.post(
-            f"{self.url}/v1/chat/completions", json=None if content is not None else body, content=content,
+            f"{self.url}{path}", json=None if content is not None else body, content=content,
             headers=all_headers, timeout=PATIENCE,
         )  # fmt: skip
 

@@ -29,7 +29,7 @@ from tests.opened import assistant_over
 from tests.patience import PATIENCE
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.mcp import collection as collection_module
-from turnmark.assistant.mcp.collection import ServedIndexes
+from turnmark.assistant.mcp.collection import DocumentTools
 from turnmark.assistant.mcp.records import (
     AskResult,
     DocumentsArguments,
@@ -37,6 +37,7 @@ from turnmark.assistant.mcp.records import (
     SearchArguments,
     schema_of,
 )
+from turnmark.assistant.serving.indexes import ServedIndexes
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.types import Reply
 from turnmark.core.errors import RequestError
@@ -224,7 +225,7 @@ def test_incompatible_indexes_are_served_separately(tmp_path, home):
         )
         assert (await called(client, "search", index="words", query="radio"))["index"] == "words"
 
-    assert "every call must name its index" in over_stdio(home, work, "--index", "words", "--index", "vectors")
+    assert "every request must name one of them" in over_stdio(home, work, "--index", "words", "--index", "vectors")
 
 
 def stalled(body: dict[str, Any]) -> Scripted:
@@ -276,14 +277,14 @@ INITIALIZE = {
 }  # fmt: skip
 NOISE = """
 import os
-from turnmark.assistant.serving import turns
-quiet = turns.warm_up
-def warm_up(assistant):
+from turnmark.assistant.serving.models import ServedModels
+quiet = ServedModels.warm_up
+def warm_up(models):
     print("noise of a library", flush=True)
     os.write(1, b"noise of its C code\\n")
     os.system("echo noise of its child")
-    quiet(assistant)
-turns.warm_up = warm_up
+    quiet(models)
+ServedModels.warm_up = warm_up
 """
 
 
@@ -427,10 +428,10 @@ def test_reports_all_wrong_flags_at_once(turnmark, home):
 
 
 @pytest.fixture(scope="module")
-def demo(plain_home: Path) -> Iterator[ServedIndexes]:
+def demo(plain_home: Path) -> Iterator[DocumentTools]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(plain_home))
-        yield ServedIndexes({"demo": assistant_over("demo")})
+        yield DocumentTools(ServedIndexes({"demo": assistant_over("demo")}))
 
 
 def test_answer_has_everything_that_ask_prints_except_the_trace():
@@ -479,7 +480,7 @@ def test_section_includes_its_subsections(tmp_path, monkeypatch):
     long = "\n\n".join(f"Paragraph {n} says that {'very ' * 60}much is to be read." for n in range(12))
     text = f"# Guide\n\nHello.\n\n## Care\n\n{long}\n\n### Oil\n\nOil it.\n\n### Rust\n\nScrub it.\n\n## Use\n\nCut.\n"
     build_index(notes(tmp_path / "n", guide=text), "n", retriever="bm25")
-    guide = ServedIndexes({"n": assistant_over("n")})
+    guide = DocumentTools(ServedIndexes({"n": assistant_over("n")}))
     document = next(guide.entries())[1].document
     care = guide.read(ReadArguments(document=document, section="care"))
     assert care.text.startswith("## Care\n")
@@ -493,7 +494,7 @@ def test_finds_documents_regardless_of_accent_encoding(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     composed, apart = (unicodedata.normalize(form, "Übersicht") for form in ("NFC", "NFD"))
     build_index(notes(tmp_path / "n", **{apart: "# Lamp\n\nLamps are green.\n"}), "n", retriever="bm25")
-    served = ServedIndexes({"n": assistant_over("n")})
+    served = DocumentTools(ServedIndexes({"n": assistant_over("n")}))
     for name in (composed, apart):
         assert "green" in served.read(ReadArguments(document=f"{name}.md")).text
 
@@ -503,7 +504,7 @@ def test_page_is_where_the_text_starts(tmp_path, monkeypatch):
     (tmp_path / "n").mkdir()
     write_manual(tmp_path / "n" / "wheel.pdf")
     build_index(tmp_path / "n", "n", retriever="bm25")
-    served = ServedIndexes({"n": assistant_over("n")})
+    served = DocumentTools(ServedIndexes({"n": assistant_over("n")}))
     second = served.text("n", "wheel.pdf").index(SECOND[:20])
     for start, page in ((0, 1), (second - 20, 1), (second, 2), (second + 20, 2)):
         assert served.read(ReadArguments(document="wheel.pdf", start=start)).page == page
@@ -518,7 +519,7 @@ def test_counts_words_over_all_documents(demo, words):
             demo.documents(DocumentsArguments(words=text))
         return
     expected: dict[str, int] = {}
-    for page in demo.index("demo").store.pages():
+    for page in demo.indexes.index("demo").store.pages():
         for _, _, passage in page:
             if stems(text) <= stems(passage.indexed_text):
                 expected[passage.document] = expected.get(passage.document, 0) + 1

@@ -15,13 +15,13 @@ from starlette.testclient import TestClient
 
 from tests.assistant.manual import FIRST, SECOND, write_manual
 from tests.corpora.made import scan
+from tests.opened import served_models
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.repl.screen import TurnView
 from turnmark.assistant.serving.app import PAGE_SCRIPTS, make_app
 from turnmark.assistant.serving.pictures import PictureRequest, draw_cited_page, parse_picture_request
 from turnmark.assistant.serving.request import Refusal
-from turnmark.assistant.serving.turns import Turns
 from turnmark.assistant.session import source_url
 from turnmark.assistant.steps.pages import cited_page, cited_text
 from turnmark.assistant.steps.retrieve import join_passages
@@ -171,7 +171,7 @@ def page_scripts() -> list[str]:
 
 def test_page_requests_only_addresses_that_the_server_has(index: Index) -> None:
     requested = set(re.findall(r"\b(v1/[a-z/]+)", "\n".join(page_scripts())))
-    served = make_app(Turns(Assistant(index), 1), "localhost", None, lambda: None)
+    served = make_app(served_models(Assistant(index)), "localhost", None, lambda: None)
     assert requested == {"v1/chat/completions", "v1/models", "v1/documents", "v1/document", "v1/picture", "v1/ratings"}
     with TestClient(served, base_url="http://localhost") as client:
         statuses = {path: client.get(f"/{path}?document=tyres.md").status_code for path in requested}

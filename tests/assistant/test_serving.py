@@ -170,10 +170,10 @@ def outcomes(assistant: Assistant, count: int = 1, close_when: Callable[[], bool
     """Run several turns at once with room for one; stop them as soon as `close_when` is true. Return the outcomes."""
 
     async def ask_all() -> list[Any]:
-        turns = Turns(assistant, 1)
+        turns = Turns(1)
 
         async def ask() -> Any:
-            async for event in turns.events(ChatRequest(message=ASK)):
+            async for event in turns.events(lambda: assistant, ChatRequest(message=ASK)):
                 last = event
                 if close_when():
                     turns.close()

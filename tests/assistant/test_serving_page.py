@@ -8,6 +8,7 @@ import pytest
 from PIL import Image
 
 from tests.assistant.manual import write_manual
+from tests.assistant.notes import notes
 from tests.assistant.serving import Server, serving
 from tests.evaluation.chromium import WHY, Page, browser, found
 from tests.patience import PATIENCE
@@ -350,3 +351,75 @@ def test_documents_are_listed_and_opened(server, chromium, width):
     assert chromium.run("document.activeElement.id") == "library", "the focus returns to the button"
     assert chromium.run("window.evil") is None
     assert chromium.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.fixture(scope="module")
+def chosen_from(tmp_path_factory: pytest.TempPathFactory, endpoint: ScriptedServer) -> Iterator[Server]:
+    """Serve two indexes and two generators without a token."""
+    home = tmp_path_factory.mktemp("two")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNMARK_HOME", str(home))
+        build_index(notes(home / "h", oven="# Oven\n\nThe oven is set to 180 degrees.\n"), "home", retriever="bm25")
+        build_index(notes(home / "w", disk="# Disk\n\nThe server has a red disk.\n"), "work", retriever="bm25")
+    generators = ("--generator", "extractive", "--generator", f"openai:tiny@{endpoint.url}?retries=0")
+    with serving(home, *generators, indexes=("home", "work")) as running:
+        yield running
+
+
+def chosen(page: Page) -> str:
+    return str(page.run("document.getElementById('models').selectedOptions[0].textContent"))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_conversation_keeps_the_model_chosen_with_the_keyboard(chosen_from, endpoint, chromium, width):
+    page = chromium
+    page.open(f"{chosen_from.url}/", width=width)
+    page.run("sessionStorage.clear(); localStorage.clear()")
+    page.open(f"{chosen_from.url}/", width=width)
+    page.wait(lambda: page.run("document.activeElement.id === 'message'"))
+    assert chosen(page) == "home + work · quotations only"
+    assert "2 documents" in text(page, "#holds")
+    press(page, "Tab")
+    assert page.run("document.activeElement.id") == "models"
+    typed_key(page, "w")
+    assert chosen(page) == "work · quotations only"
+    assert "1 document." in text(page, "#holds")
+    press(page, "Tab", shift=True)
+    ask(page, "What does the server have?")
+    done(page)
+    assert "red disk" in text(page, ".said")
+    assert "work · quotations only" in text(page, ".foot")
+    page.run("document.getElementById('models').focus(); 1")
+    press(page, "End")
+    assert chosen(page) == "work · openai:tiny"
+    endpoint.replies = [Say("{}"), Say("A red disk. [1]")]
+    page.run("document.getElementById('message').focus(); 1")
+    ask(page, "And which color?")
+    done(page)
+    assert text(page, ".said").endswith("A red disk. 1")
+    focus_and_enter(page, "fresh")
+    page.run("chooseModel('home/extractive'); 1")
+    page.open(f"{chosen_from.url}/", width=width)
+    page.wait(lambda: page.run("document.activeElement.id === 'message'"))
+    focus_and_enter(page, "history")
+    press(page, "Tab")
+    enter(page)
+    page.wait(lambda: count(page, ".turn") == 2)
+    assert chosen(page) == "work · openai:tiny", "a conversation that is opened again has its last choice"
+    assert page.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "ArrowUp": 38, "ArrowDown": 40}
+
+
+def press(page: Page, key: str, shift: bool = False) -> None:
+    """Press a key that writes nothing."""
+    about = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key], "modifiers": 8 if shift else 0}
+    page.send("Input.dispatchKeyEvent", type="keyDown", **about)
+    page.send("Input.dispatchKeyEvent", type="keyUp", **about)
+
+
+def typed_key(page: Page, letter: str) -> None:
+    about = {"key": letter, "code": f"Key{letter.upper()}", "windowsVirtualKeyCode": ord(letter.upper())}
+    page.send("Input.dispatchKeyEvent", type="keyDown", text=letter, **about)
+    page.send("Input.dispatchKeyEvent", type="keyUp", **about)

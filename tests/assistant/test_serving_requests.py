@@ -22,7 +22,7 @@ EVIL = "<script>x</script> ![i](https://example.org/p.png) [a](https://example.o
 
 
 def chat_request(*messages: object, **more: object) -> ChatRequest:
-    return parse_request(json.dumps({"model": "m", "messages": list(messages), **more}).encode(), "m")
+    return parse_request(json.dumps({"model": "m", "messages": list(messages), **more}).encode())
 
 
 def user(content: object) -> dict[str, object]:
@@ -96,7 +96,7 @@ def test_reports_all_mistakes_at_once():
 @pytest.mark.parametrize("body", [b"", b"[1]", b'{"a": NaN}', b"\xff", b"[" * 100_000])
 def test_refuses_bodies_that_are_not_json_objects(body):
     with pytest.raises(Refusal):
-        parse_request(body, "m")
+        parse_request(body)
 
 
 def reply(answer: str = "It is red. [1] It boils. [2, 3]\n\n1. Boil it. [1]", **more: object) -> Reply:

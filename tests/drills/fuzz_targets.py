@@ -166,7 +166,7 @@ def _request(content: bytes) -> None:
     from turnmark.assistant.serving.request import Refusal, parse_request
 
     with suppress(Refusal):  # a readable error about the client's mistake
-        parse_request(content, "k")
+        parse_request(content)
 
 
 _EVALUATION = (

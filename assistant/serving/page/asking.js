@@ -4,13 +4,13 @@
 class Refused extends Error {}
 
 async function ask(question) {
+  const controller = new AbortController(), asked = model.id;
+  setRunning(controller);  // before the turn is drawn, since it hides what would move the turn
   const turn = new Turn(question);
   announce("Thinking");
-  const controller = new AbortController();
-  setRunning(controller);
   try {
-    const { id, reply } = await streamReply(turn, question, controller.signal);
-    turn.stored = { id, question, reply, rating: "" };
+    const { id, reply } = await streamReply(turn, asked, question, controller.signal);
+    turn.stored = { id, model: asked, question, reply, rating: "" };
     conversation.turns.push(turn.stored);
     save(conversation);
     turn.finish(reply);
@@ -19,15 +19,16 @@ async function ask(question) {
     const left = controller.signal.aborted;
     turn.failed(left ? "Stopped." : error instanceof Refused ? error.message : "The server cannot be reached. Check that it is running, then try again.", () => ask(question));
     if (error.status === 401) await askForToken(true);
+    if (error.status === 404 && await loadModels()) chooseModel(conversation.model);  // the server was started with other indexes
   } finally {
     setRunning(null);
   }
 }
 
-async function streamReply(turn, question, signal) {
+async function streamReply(turn, asked, question, signal) {
   // The server uses only the last messages of a long conversation.
   const messages = [...pastMessages(conversation), { role: "user", content: question }].slice(-101);
-  const body = { model: model.id, messages, stream: true, turnmark: { events: true, footnotes: false } };
+  const body = { model: asked, messages, stream: true, turnmark: { events: true, footnotes: false } };
   const answer = await fetch("v1/chat/completions", {
     method: "POST", signal, body: JSON.stringify(body), headers: { "Content-Type": "application/json", ...tokenHeader() },
   });

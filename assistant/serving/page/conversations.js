@@ -53,8 +53,9 @@ function openConversations() {
 function listConversations() {
   const rows = savedConversations().map((one) => {
     const title = one.turns[0].question;
-    const when = `${new Date(one.changed).toLocaleString()} · ${one.model} · ${one.turns.length} question${one.turns.length === 1 ? "" : "s"}`;
-    const open = button("open", title, () => {
+    const questions = `${one.turns.length} question${one.turns.length === 1 ? "" : "s"}`;
+    const when = [new Date(one.changed).toLocaleString(), shownModel(one.model) || one.model, questions].join(" · ");
+    const open = button("open", el("bdi", "", title), () => {
       $("conversations").close();
       show(one);
     });
@@ -63,7 +64,7 @@ function listConversations() {
     const remove = button("plain", "Delete", () => forget(one));
     write.setAttribute("aria-label", `Export: ${title}`);
     remove.setAttribute("aria-label", `Delete: ${title}`);
-    return el("li", "", open, write, remove);
+    return el("li", "", open, el("span", "row-actions", write, remove));
   });
   $("saved").replaceChildren(...(rows.length ? rows : [el("li", "dim", "No conversation is saved yet.")]));
 }
@@ -137,9 +138,10 @@ async function rate(turn, rating, thumbs) {
     turn.stored.rating = rating;
     save(rated);
     showRating(turn, thumbs);
+    turn.problem("");
     announce(`Rated ${rating}`);
   } catch (error) {
-    turn.box.append(el("p", "failed", error instanceof Refused ? error.message : "The rating could not be sent."));
+    turn.problem(error instanceof Refused ? error.message : "The rating could not be sent: the server cannot be reached.");
   }
 }
 

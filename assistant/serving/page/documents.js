@@ -25,7 +25,7 @@ async function listDocuments() {
 
 function documentRow(one) {
   const about = [one.path || one.document, one.date, `${one.passages} passage${one.passages === 1 ? "" : "s"}`].filter(Boolean).join(" · ");
-  const open = button("open", one.title || one.path, () => openDocument(one.document));
+  const open = button("open", el("bdi", "", one.title || one.path), () => openDocument(one.document));
   open.append(el("span", "dim", about));
   if (STATES[one.state]) open.append(el("span", `dim ${one.state}`, STATES[one.state]));
   return el("li", "", open);

@@ -19,6 +19,13 @@ function el(kind, names, ...inside) {
   return made;
 }
 
+// Makes a block of text whose direction follows its own words, since documents and answers may be in any language.
+function textBlock(kind, names, ...inside) {
+  const made = el(kind, names, ...inside);
+  made.dir = "auto";
+  return made;
+}
+
 function button(names, label, onClick) {
   const made = el("button", names, label);
   made.type = "button";

@@ -51,10 +51,10 @@ function cells(line) {
 
 function table(rows, cite) {
   const [head, , ...body] = rows;
-  const made = el("table"), width = cells(head).length;
+  const made = textBlock("table"), width = cells(head).length;
   const addRow = (parent, kind, line) => {
     const row = parent.appendChild(el("tr"));
-    for (const cell of cells(line).slice(0, width)) inline(row.appendChild(el(kind)), cell, cite);
+    for (const cell of cells(line).slice(0, width)) inline(row.appendChild(textBlock(kind)), cell, cite);
   };
   addRow(made.appendChild(el("thead")), "th", head);
   const rest = made.appendChild(el("tbody"));
@@ -66,7 +66,7 @@ function paragraph(into, lines, cite) {
   if (!lines.length) return;
   const start = lines.findIndex((line, at) => isRow(line) && isRule(lines[at + 1]));
   if (start < 0) {
-    inline(into.appendChild(el("p", isRow(lines[0]) ? "rows" : "")), lines.join("\n"), cite);
+    inline(into.appendChild(textBlock("p", isRow(lines[0]) ? "rows" : "")), lines.join("\n"), cite);
     return;
   }
   let end = start;
@@ -102,7 +102,7 @@ function markdown(into, text, cite) {
       const kind = item[1] ? "UL" : "OL";
       let list = deeper ? null : before.list;
       if (!list || list.tagName !== kind) {
-        list = parent.appendChild(el(kind.toLowerCase()));
+        list = parent.appendChild(textBlock(kind.toLowerCase()));
         if (item[2]) list.start = Number(item[2]);
       }
       const node = inline(list.appendChild(el("li")), item[3], cite);
@@ -116,7 +116,7 @@ function markdown(into, text, cite) {
         items = inside;
         place = items.length ? items.at(-1).node : into;
       }
-      if (head) inline(place.appendChild(el("p", "head")), head[1], cite);
+      if (head) inline(place.appendChild(textBlock("p", "head")), head[1], cite);
       else lines.push(line);
     }
   }
@@ -141,8 +141,8 @@ function drawAnswer(into, reply, cite) {
     }
     if (!above.trim() && below.trim() && names.some((name) => `${row.trim()} › `.startsWith(`${name} › `))) {
       flush();
-      into.append(el("p", "path", row.trim()));
-      box = into.appendChild(el("div", "quoted"));
+      into.append(textBlock("p", "path", row.trim()));
+      box = into.appendChild(textBlock("div", "quoted"));
       box.quotes = row !== line;
     } else {
       rest.push(box === into ? line : row);

@@ -1,8 +1,6 @@
 "use strict";
 // The composer, the header and the token; opens the page.
 
-let models = [];        // the served models
-let model = null;       // the one that is asked
 let running = null;     // the AbortController of the answer in progress
 let token = stored("token") || "";
 let conversation = newConversation();
@@ -86,41 +84,6 @@ function askForToken(again) {
   });
 }
 
-async function loadModel() {
-  for (let tried = 0; tried < 20; tried += 1) {
-    try {
-      const answer = await fetch("v1/models", { headers: tokenHeader() });
-      if (answer.status === 401) {
-        await askForToken(tried > 0);
-        continue;
-      }
-      if (!answer.ok) throw await errorOf(answer);
-      models = (await answer.json()).data;
-      $("models").replaceChildren(...models.map((one) => el("option", "", one.id)));
-      $("models").hidden = models.length < 2;
-      $("about").hidden = models.length > 1;
-      show(loadConversation(stored("conversation")) || newConversation());
-      return;
-    } catch (error) {
-      $("holds").textContent = error instanceof Refused ? error.message : "The server cannot be reached. Check that it is running, then reload the page.";
-      $("holds").className = "failed";
-      return;
-    }
-  }
-}
-
-function chooseModel(id) {
-  model = models.find((one) => one.id === id) || models[0];
-  if (!model) return;
-  conversation.model = model.id;
-  const about = model.turnmark, quoted = about.generator === "extractive";
-  document.title = `${model.id} – Turnmark`;
-  $("models").value = model.id;
-  $("about").textContent = model.id;
-  $("about").title = quoted ? "quotations from the documents, without a language model" : about.generator;
-  $("holds").textContent = `${model.id}: ${about.documents} document${about.documents === 1 ? "" : "s"}. Answers are ${quoted ? "quoted from them" : `written by ${about.generator}`} and show their sources. If the documents do not contain an answer, you are told so.`;
-}
-
 $("composer").addEventListener("submit", (event) => {
   event.preventDefault();
   if (running) running.abort();
@@ -148,7 +111,6 @@ document.addEventListener("keydown", (event) => {
   }
 });
 $("fresh").addEventListener("click", () => show(newConversation()));
-$("models").addEventListener("change", () => chooseModel($("models").value));
 $("history").addEventListener("click", openConversations);
 $("library").addEventListener("click", () => openLibrary());
 for (const close of document.querySelectorAll("dialog .close")) close.addEventListener("click", () => close.closest("dialog").close());
@@ -159,4 +121,7 @@ $("theme").addEventListener("click", () => {
   stored("theme", root.dataset.theme);
 });
 if (stored("theme")) document.documentElement.dataset.theme = stored("theme");
-loadModel().then(() => $("message").focus());
+loadModels().then((loaded) => {
+  if (loaded) show(loadConversation(stored("conversation")) || newConversation());
+  $("message").focus();
+});

@@ -17,7 +17,7 @@ class Turn {
     this.understood = el("p", "understood");
     this.understood.hidden = true;
     this.said = el("div", "said draft");
-    this.box = el("article", "turn", el("div", "asked", question), this.understood, this.calls, this.said, this.doing);
+    this.box = el("article", "turn", textBlock("div", "asked", question), this.understood, this.calls, this.said, this.doing);
     this.box.setAttribute("aria-label", "Question and answer");
     $("turns").append(this.box);
     this.box.scrollIntoView({ block: "start", behavior: scrollBehavior() });
@@ -51,7 +51,7 @@ class Turn {
 
   showRewrite(text) {
     this.understood.hidden = false;
-    this.understood.textContent = `Understood as: ${text}`;
+    this.understood.replaceChildren("Understood as: ", el("bdi", "", text));
   }
 
   finish(reply) {
@@ -73,9 +73,9 @@ class Turn {
     };
     this.said.replaceChildren(...drawAnswer(el("div"), reply, cite).childNodes);
     if (reply.rewrite && reply.rewrite !== reply.question) this.showRewrite(reply.rewrite);
-    for (const line of unsupportedLines(reply.checks.unsupported || [])) this.box.append(el("p", "unsupported dim", line));
+    this.box.append(...unsupportedLines(reply.checks.unsupported || []));
     for (const note of reply.notes) this.box.append(el("p", "note", note));
-    this.box.append(footer(reply, used.size, turnActions(this, reply)));
+    this.box.append(footer(reply, used.size, shownModel(this.stored.model), turnActions(this, reply)));
     if (reply.citations.length) this.box.append(this.listSources(reply.citations, used));
     this.box.append(traceDetails(reply));
   }
@@ -93,11 +93,11 @@ class Turn {
     this.sources = new Map();
     for (const one of citations) {
       const place = [`${one.index ? `${one.index}: ` : ""}${one.path || one.document}`, one.page ? `page ${one.page}` : ""].filter(Boolean).join(", ");
-      const about = el("span", "", el("span", "title", [one.title || place, one.section].filter(Boolean).join(" › ")), el("span", "where", place));
+      const about = el("span", "", el("bdi", "title", [one.title || place, one.section].filter(Boolean).join(" › ")), el("span", "where", place));
       const made = el("details", used.has(one.n) ? "source" : "source unused",
         el("summary", "", el("span", "n", String(one.n)), about), el("blockquote", "", one.text));
       made.lastChild.tabIndex = 0;
-      if (one.page && /\.pdf$/i.test(one.path)) made.addEventListener("toggle", () => showPagePicture(made, one), { once: true });
+      if (one.page && /\.pdf$/i.test(one.path)) made.addEventListener("toggle", () => showPagePicture(made, one, this.stored.model), { once: true });
       this.sources.set(one.n, made);
       box.append(made);
     }
@@ -125,11 +125,19 @@ class Turn {
     this.box.append(el("p", "failed", message), retry);
     announce(message);
   }
+
+  // Shows a problem with what was done to the answer in one line, or removes the line.
+  problem(message) {
+    if (!this.problemLine) this.problemLine = this.box.querySelector(".foot").insertAdjacentElement("afterend", el("p", "failed"));
+    this.problemLine.textContent = message;
+    this.problemLine.hidden = !message;
+    announce(message);
+  }
 }
 
 // Shows the page of a source with the passage marked.
-async function showPagePicture(source, one) {
-  const query = new URLSearchParams({ index: one.index || "", document: one.document, page: one.page, start: one.start, end: one.end });
+async function showPagePicture(source, one, asked) {
+  const query = new URLSearchParams({ model: asked || "", index: one.index || "", document: one.document, page: one.page, start: one.start, end: one.end });
   try {
     const answer = await request(`v1/picture?${query}`);
     const drawn = el("img", "page");
@@ -146,13 +154,15 @@ async function showPagePicture(source, one) {
 const MAX_UNSUPPORTED_LINES = 3;
 
 function unsupportedLines(sentences) {
-  const lines = sentences.slice(0, MAX_UNSUPPORTED_LINES).map((one) => `Not in the documents: ${one}`);
-  const more = sentences.length - lines.length;
-  return more ? [...lines, `Not in the documents: ${more} more sentence${more === 1 ? "" : "s"}`] : lines;
+  const said = sentences.slice(0, MAX_UNSUPPORTED_LINES).map((one) => inline(el("bdi"), isRow(one) ? cells(one).join(" · ") : one, null));
+  const more = sentences.length - said.length;
+  if (more) said.push(`${more} more sentence${more === 1 ? "" : "s"}`);
+  return said.map((one) => el("p", "unsupported dim", "Not in the documents: ", one));
 }
 
-function footer(reply, sections, actions) {
+function footer(reply, sections, asked, actions) {
   const said = sections ? [`${sections} section${sections === 1 ? "" : "s"}`] : [];
+  if (asked) said.unshift(asked);
   if (reply.sub_questions.length > 1) said.push(`${reply.sub_questions.filter((one) => one.answered).length}/${reply.sub_questions.length} parts`);
   said.push(`${Object.values(reply.timings).reduce((sum, one) => sum + one, 0).toFixed(1)} s`);
   return el("div", "foot", el("span", `tag ${reply.decision}`, reply.decision), said.join(" · "), actions);
