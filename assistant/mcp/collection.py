@@ -35,7 +35,7 @@ _MAX_NAME_CHARS = 80
 
 
 @dataclass(frozen=True)
-class DocumentTools:
+class ServedDocuments:
     """The tools over the served indexes, except `ask`: search, read and list documents."""
 
     indexes: ServedIndexes

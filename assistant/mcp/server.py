@@ -22,7 +22,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from turnmark.assistant.mcp.collection import DocumentTools
+from turnmark.assistant.mcp.collection import ServedDocuments
 from turnmark.assistant.mcp.records import (
     AskArguments,
     AskResult,
@@ -116,8 +116,8 @@ class IndexServer:
     # -- tools
 
     @property
-    def _documents(self) -> DocumentTools:
-        return DocumentTools(self.models.indexes)
+    def _documents(self) -> ServedDocuments:
+        return ServedDocuments(self.models.indexes)
 
     @property
     def _tools(self) -> dict[str, _ServedTool]:

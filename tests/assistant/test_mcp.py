@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -19,17 +18,18 @@ import httpx2
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.assistant.manual import SECOND, write_manual
+from tests.assistant.mcp_client import over_stdio, program
 from tests.assistant.notes import notes
 from tests.conftest import DEMO, ROOT
 from tests.opened import assistant_over
 from tests.patience import PATIENCE
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.mcp import collection as collection_module
-from turnmark.assistant.mcp.collection import DocumentTools
+from turnmark.assistant.mcp.collection import ServedDocuments
 from turnmark.assistant.mcp.records import (
     AskResult,
     DocumentsArguments,
@@ -47,28 +47,6 @@ TOKEN = "a-token-for-the-tests"
 KNIFE = "handbook/sharpen-a-kitchen-knife.md"
 ASK = "How do I sharpen a kitchen knife?"
 TOOLS = ["search", "read", "documents", "ask"]
-
-
-def program(*flags: str, first: str = "") -> list[str]:
-    """Return the command line of `turnmark mcp`; `first` is code that runs before it."""
-    return [sys.executable, "-c", f"{first}\nfrom turnmark.cli import main; main()", "mcp", *flags]
-
-
-def over_stdio(home: Path, work: Callable[[Client], Awaitable[None]], *flags: str, mode: str = "auto") -> str:
-    """Run a client with a server in its own process; return what the server wrote to standard error."""
-    command, *arguments = program(*flags)
-    # The client passes few variables on; without the shared cache the server converts the embedder anew.
-    environment = {"TURNMARK_HOME": str(home), "PYTHONPATH": str(ROOT), "TURNMARK_CACHE": os.environ["TURNMARK_CACHE"]}
-    parameters = StdioServerParameters(command=command, args=arguments, env=environment, cwd=ROOT)
-    log = home / "mcp.log"
-
-    async def talk() -> None:
-        with log.open("w") as errors:
-            async with Client(stdio_client(parameters, errlog=errors), mode=mode) as client:
-                await work(client)
-
-    anyio.run(talk)
-    return log.read_text()
 
 
 @contextmanager
@@ -428,10 +406,10 @@ def test_reports_all_wrong_flags_at_once(turnmark, home):
 
 
 @pytest.fixture(scope="module")
-def demo(plain_home: Path) -> Iterator[DocumentTools]:
+def demo(plain_home: Path) -> Iterator[ServedDocuments]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(plain_home))
-        yield DocumentTools(ServedIndexes({"demo": assistant_over("demo")}))
+        yield ServedDocuments(ServedIndexes({"demo": assistant_over("demo")}))
 
 
 def test_answer_has_everything_that_ask_prints_except_the_trace():
@@ -480,7 +458,7 @@ def test_section_includes_its_subsections(tmp_path, monkeypatch):
     long = "\n\n".join(f"Paragraph {n} says that {'very ' * 60}much is to be read." for n in range(12))
     text = f"# Guide\n\nHello.\n\n## Care\n\n{long}\n\n### Oil\n\nOil it.\n\n### Rust\n\nScrub it.\n\n## Use\n\nCut.\n"
     build_index(notes(tmp_path / "n", guide=text), "n", retriever="bm25")
-    guide = DocumentTools(ServedIndexes({"n": assistant_over("n")}))
+    guide = ServedDocuments(ServedIndexes({"n": assistant_over("n")}))
     document = next(guide.entries())[1].document
     care = guide.read(ReadArguments(document=document, section="care"))
     assert care.text.startswith("## Care\n")
@@ -494,7 +472,7 @@ def test_finds_documents_regardless_of_accent_encoding(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     composed, apart = (unicodedata.normalize(form, "Übersicht") for form in ("NFC", "NFD"))
     build_index(notes(tmp_path / "n", **{apart: "# Lamp\n\nLamps are green.\n"}), "n", retriever="bm25")
-    served = DocumentTools(ServedIndexes({"n": assistant_over("n")}))
+    served = ServedDocuments(ServedIndexes({"n": assistant_over("n")}))
     for name in (composed, apart):
         assert "green" in served.read(ReadArguments(document=f"{name}.md")).text
 
@@ -504,7 +482,7 @@ def test_page_is_where_the_text_starts(tmp_path, monkeypatch):
     (tmp_path / "n").mkdir()
     write_manual(tmp_path / "n" / "wheel.pdf")
     build_index(tmp_path / "n", "n", retriever="bm25")
-    served = DocumentTools(ServedIndexes({"n": assistant_over("n")}))
+    served = ServedDocuments(ServedIndexes({"n": assistant_over("n")}))
     second = served.text("n", "wheel.pdf").index(SECOND[:20])
     for start, page in ((0, 1), (second - 20, 1), (second, 2), (second + 20, 2)):
         assert served.read(ReadArguments(document="wheel.pdf", start=start)).page == page

@@ -9,9 +9,9 @@ from pathlib import Path
 import openai
 import pytest
 
+from tests.assistant.mcp_client import over_stdio
 from tests.assistant.notes import notes
 from tests.assistant.serving import Server, serving
-from tests.assistant.test_mcp import over_stdio
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.serving.models import ServedModels, open_generators, open_models
