@@ -406,6 +406,45 @@ def test_removes_running_headers_page_numbers_and_contents(tmp_path: Path) -> No
     assert document.left_out == {"running headers and page numbers": 12, "lines of contents and indexes": 6}
 
 
+@pytest.mark.parametrize("size", [(595, 842), (842, 595)])
+@pytest.mark.parametrize("height", [60, 560])
+@pytest.mark.parametrize("pages", [2, 4, 12])
+def test_numbers_that_differ_from_page_to_page_stay(
+    tmp_path: Path, size: tuple[int, int], height: int, pages: int
+) -> None:
+    totals = [f"Total due {(37 * page * page) % 101 + 100}.{(53 * page) % 97:02}" for page in range(pages, 0, -1)]
+    drawing = [
+        [
+            (60, height, 10, total),
+            (300, 20, 9, f"Invoice file, page {page} of {pages}"),
+            *((60, 500 - 15 * line, 10, prose(12, line)) for line in range(12)),
+        ]
+        for page, total in enumerate(totals, 1)
+    ]
+    text = drawn(tmp_path / "a.pdf", drawing, size).text
+    assert [total for total in totals if total not in text] == []
+    assert "Invoice file" not in text
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [f"Chapter {1 + page // 3}, page {page}" for page in range(1, 13)],
+        [f"{1 + page // 4}-{1 + page % 4}" for page in range(12)],
+        [f"Section {number} of the act" for number in (3, 9, 17, 21, 40, 44, 58, 60, 77, 81, 95, 99)],
+        [f"Printed on 2026-11-27, sheet {page}/12" for page in range(1, 13)],
+        [*(f"Mills {number}" for number in "i ii iii iv".split()), *(f"Mills {page}" for page in range(1, 9))],
+    ],
+)
+def test_numbers_that_rise_with_the_pages_are_running_headers(tmp_path: Path, lines: list[str]) -> None:
+    pages = [
+        [(60, 560, 10, line), *((60, 500 - 15 * row, 10, prose(12, row + 20 * at)) for row in range(12))]
+        for at, line in enumerate(lines)
+    ]
+    text = drawn(tmp_path / "a.pdf", pages, (595, 842)).text
+    assert [line for line in lines if line in text] == []
+
+
 def test_pages_with_only_page_numbers_are_empty(tmp_path: Path) -> None:
     numbers = drawn(tmp_path / "numbers.pdf", [[(300, 40, 10, f"Page {page}")] for page in range(1, 5)], (595, 842))
     assert (numbers.text, numbers.blocks, numbers.pages) == ("", (), (0, 0, 0, 0))

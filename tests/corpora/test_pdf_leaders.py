@@ -71,6 +71,45 @@ def test_list_with_leaders_is_a_table(
     assert read_pdf(tmp_path / "a.pdf", "a.pdf").text == f"# {head}\n\n{table(entries)}"
 
 
+def draw_spaced_leaders(canvas: Any, entries: Sequence[tuple[str, str]], way: str) -> None:
+    """Draw entries with a space after each dot of their leaders."""
+    canvas.setFont("Helvetica", 11)
+    for row, (name, number) in enumerate(entries):
+        y = 700 - 18 * row
+        if way.startswith("in one piece"):
+            gap = "" if way.endswith("without a space") else " "
+            canvas.drawString(72, y, f"{name}{gap}{' '.join('.' * 30)}{gap}{number}")
+            continue
+        step = 15 if way == "far apart" else 6
+        canvas.drawString(72, y, name)
+        for x in range(150, 420, step):
+            canvas.drawString(x, y, ". " if way == "dot and space" else ".")
+        canvas.drawString(428 - (7 if way == "dot and space" else 0), y, number)
+
+
+@pytest.mark.parametrize(
+    "way", ["in one piece", "in one piece without a space", "dot by dot", "dot and space", "far apart"]
+)
+@pytest.mark.parametrize("entries", [FEES, MENU, MENU[:2]])
+def test_numbers_stay_beside_their_names_with_spaced_leaders(
+    tmp_path: Path, entries: Sequence[tuple[str, str]], way: str
+) -> None:
+    canvas = new_canvas(tmp_path / "a.pdf")
+    draw_heading(canvas, "Fees")
+    draw_spaced_leaders(canvas, entries, way)
+    canvas.save()
+    assert read_pdf(tmp_path / "a.pdf", "a.pdf").text == f"# Fees\n\n{table(entries)}"
+
+
+def test_blanks_of_a_form_and_pauses_in_sentences_are_no_rows(tmp_path: Path) -> None:
+    canvas = new_canvas(tmp_path / "a.pdf")
+    canvas.setFont("Helvetica", 11)
+    canvas.drawString(72, 700, "Name . . . . . . . . . .   Date . . . . . . . . . .")
+    canvas.drawString(72, 680, "He waited . . . . . . and left the house without a word.")
+    canvas.save()
+    assert "|" not in read_pdf(tmp_path / "a.pdf", "a.pdf").text
+
+
 def test_price_list_in_a_long_document_stays(tmp_path: Path) -> None:
     canvas = new_canvas(tmp_path / "a.pdf")
     for title in ("North", "South", "East", "West", "Centre", "Harbour"):

@@ -72,9 +72,10 @@ def _table_or_lines(run: Sequence[PdfLine]) -> list[LineOrTable]:
 def _table_of(run: Sequence[PdfLine]) -> PdfTable | None:
     """Return the table that lines form; None if they are too few, are not words, or are running text."""
     rows = [line for line in run if _has_cells(line)]
-    if len(rows) < 3 and not (len(rows) == 2 and min(len(row.segments) for row in rows) > 2):
+    led = _led_cells(run)
+    if len(rows) < 3 and not (len(rows) == 2 and (led or min(len(row.segments) for row in rows) > 2)):
         return None
-    cells = align_cells(run) if not all(line.bold for line in run) else None
+    cells = led or (align_cells(run) if not all(line.bold for line in run) else None)
     if cells is None:
         return None
     texts = [cell for row in cells for cell in row if cell]
@@ -88,6 +89,14 @@ def _table_of(run: Sequence[PdfLine]) -> PdfTable | None:
         columns, explained = len(table.rows[0]), sum(len(row[1]) for row in table.rows)
         table.terms = columns == 2 and explained > _MIN_EXPLANATION_LENGTH * len(table.rows)
     return table
+
+
+def _led_cells(run: Sequence[PdfLine]) -> list[list[str]] | None:
+    """Return the names and figures of lines with dot leaders, which need not end at the same place; else None."""
+    if not all(len(line.segments) == 2 and line.segments[1].is_led for line in run):
+        return None
+    cells = [[segment.text for segment in line.segments] for line in run]
+    return cells if sum(any(map(str.isdigit, figures)) for _, figures in cells) >= len(cells) / 2 else None
 
 
 def _longest_mean_length(cells: Sequence[Sequence[str]]) -> float:

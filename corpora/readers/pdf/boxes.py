@@ -23,9 +23,10 @@ _RAISED_DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(eq=False)
 class Segment:
-    """Words of one line without a wide gap between them."""
+    """Words of one line without a wide gap between them; `is_led`: dot leaders lead to them."""
 
     words: list[Word]
+    is_led: bool = False
 
     @cached_property
     def x0(self) -> float:

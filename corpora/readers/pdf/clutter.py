@@ -15,17 +15,26 @@ _MIN_NUMBERED_LINES = 15  # on one page
 def drop_overlays(pages: Sequence[PdfPage]) -> int:
     """Empty each slide that the next one only adds to, and return their number.
 
-    Talks reveal points one by one, on a page each.
+    Talks reveal points one by one, on a page each. Pages of one form differ in their numbers, so they stay.
     """
     dropped = 0
     for page, following in pairwise(pages):
         if 0 < len(page.words) <= min(_MAX_SLIDE_WORDS, len(following.words)):
             shown = {_place(word) for word in following.words}
-            again = sum(_place(word) in shown for word in page.words)
-            if again > 0.95 * len(page.words):
+            other = [word for word in page.words if _place(word) not in shown]
+            if len(other) < 0.05 * len(page.words) and all(_may_change(word, following) for word in other):
                 page.words = []
                 dropped += 1
     return dropped
+
+
+def _may_change(word: Word, following: PdfPage) -> bool:
+    """Return whether a word that the next slide lacks may differ: it has no digits, or is the number of the slide."""
+    if not any(map(str.isdigit, word.text)):
+        return True
+    if not word.text.isdecimal() or len(word.text) > 4:
+        return False
+    return any(other.text == str(int(word.text) + 1) and abs(other.base - word.base) < 1 for other in following.words)
 
 
 def _place(word: Word) -> tuple[str, int, int]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from turnmark.corpora.readers.pdf.boxes import joined_words
 from turnmark.corpora.readers.pdf.page import PdfPage, Word
@@ -17,6 +18,10 @@ _MIN_LARGE_RATIO = 1.15  # of the usual size
 _MIN_REPEATED_PAGES = 3  # with the same line in the same place
 _MIN_PAGE_SHARE = 0.4  # of the pages with running lines at a height, so that any line there is one
 _MAX_LINE_LENGTH = 120  # characters of a running line
+_MIN_COUNTING_SHARE = 0.8  # of the pages from which the numbers of a line rise with the pages
+_MAX_PAGES_PER_PAGE = 2  # by which a page number rises from one page to the next
+_MIN_RISING_PAGES = 6  # from which numbers that always rise are not taken for content
+_MAX_DIGITS = 9
 _MAX_TITLE_SHARE = 0.4  # of all pages; a line at the top of more pages is not a slide title
 _NUMBER = re.compile(r"\d+|(?<!\S)[ivxlcdm]{1,7}(?!\S)")
 
@@ -24,8 +29,9 @@ _NUMBER = re.compile(r"\d+|(?<!\S)[ivxlcdm]{1,7}(?!\S)")
 def drop_running_headers(pages: Sequence[PdfPage]) -> int:
     """Remove running headers, footers and page numbers from the pages, and return the number of these lines.
 
-    They are outermost lines with the same words, except for numbers, at the same height on several pages, and other
-    lines at a height where many pages have such lines.
+    They are outermost lines with the same words, except for numbers that rise with the pages, at the same height on
+    several pages, and other lines at a height where many pages have such lines. Other numbers, such as the total of an
+    invoice on each page, are content.
     """
     sizes = Counter(round(word.size) for page in pages for word in page.words)
     large = _MIN_LARGE_RATIO * (sizes.most_common(1)[0][0] if sizes else 10)
@@ -90,12 +96,16 @@ class _PageEdge:
         self._rows = rows
         self._needed = _MIN_REPEATED_PAGES if len(pages) > 4 else 2
         self._share_page_numbers()
+        self._separate_content()
         self._seen = Counter[tuple[str, int]]()  # number of pages on which a key is at a level
-        self._variants = defaultdict[str, set[str]](set)  # texts of the rows with a key, including their numbers
+        self._numbered = set[tuple[str, int]]()  # keys at levels where the numbers of the rows differ
+        texts: dict[tuple[str, int], str] = {}
         for page in rows:
             self._seen.update({(row.key, level) for row in page for level in row.levels})
             for row in page:
-                self._variants[row.key].add(row.text)
+                for level in row.levels:
+                    if texts.setdefault((row.key, level), row.text) != row.text:
+                        self._numbered.add((row.key, level))
         self._usual = self._levels_of_repeated()
         self._titled: set[int] = set()  # indexes of slides whose first row is their title
 
@@ -119,6 +129,19 @@ class _PageEdge:
         for index, row in outermost:
             if row.number is not None and offsets[row.pattern, row.number - index] >= self._needed:
                 row.key = row.pattern
+
+    def _separate_content(self) -> None:
+        """Give rows with the same words but numbers that do not rise with the pages keys of their own."""
+        places = defaultdict[tuple[str, int], dict[int, list[int | None]]](dict)
+        for index, page in enumerate(self._rows):
+            for row in page:
+                for level in row.levels:
+                    places[row.key, level].setdefault(index, _numbers_in(row.text))
+        content = {place for place, numbers in places.items() if not _count_pages(numbers)}
+        for page in self._rows:
+            for row in page:
+                if all((row.key, level) in content for level in row.levels):
+                    row.key = row.text
 
     def _levels_of_repeated(self) -> Counter[int]:
         """Return how often rows that are on several pages occur at each level."""
@@ -155,10 +178,34 @@ class _PageEdge:
         if self._is_repeated(row):
             # The header of a table that spans pages is not set apart from its rows.
             framed = inner is not None and self._is_repeated(inner)
-            if len(self._variants[row.key]) > 1 or ((apart or framed) and not _is_between_rules(page, row)):
+            is_numbered = any((row.key, level) in self._numbered for level in row.levels)
+            if is_numbered or ((apart or framed) and not _is_between_rules(page, row)):
                 return True
         often = max(3, _MIN_PAGE_SHARE * len(self._pages))
         return apart and len(row.key) < _MAX_LINE_LENGTH and any(self._usual[level] >= often for level in row.levels)
+
+
+def _numbers_in(text: str) -> list[int | None]:
+    """Return the numbers of a row; None for those in Roman letters, which may be words, and for very long ones."""
+    found = _NUMBER.findall(text)
+    return [int(number) if number.isdecimal() and len(number) <= _MAX_DIGITS else None for number in found]
+
+
+def _count_pages(numbers: Mapping[int, Sequence[int | None]]) -> bool:
+    """Return whether all numbers of a row, by page, stay the same or rise with the pages, or begin again at 1."""
+    pages = list(numbers)
+    for column in zip(*numbers.values(), strict=False):
+        known = [(page, number) for page, number in zip(pages, column, strict=True) if number is not None]
+        steps = list(pairwise(known))
+        counting = sum(
+            0 <= number - before <= _MAX_PAGES_PER_PAGE * (page - page_before) or number == 1
+            for (page_before, before), (page, number) in steps
+        )
+        rising = sum(number >= before for (_, before), (_, number) in steps)
+        is_rising = len(known) >= _MIN_RISING_PAGES and rising >= _MIN_COUNTING_SHARE * len(steps)
+        if counting < _MIN_COUNTING_SHARE * len(steps) and not is_rising:
+            return False
+    return True
 
 
 def _is_between_rules(page: PdfPage, row: _MarginRow) -> bool:
