@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Iterator
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -11,6 +12,7 @@ from email.utils import getaddresses, parsedate_to_datetime
 from pathlib import Path
 from quopri import decodestring
 
+from turnmark.corpora.readers.encoded_data import without_encoded_data
 from turnmark.corpora.readers.html import parse_html
 from turnmark.corpora.readers.markdown import blocks
 from turnmark.corpora.readers.office.archive import clean_text
@@ -94,7 +96,8 @@ def _document(data: bytes, key: str, path: str) -> Document:
     assert isinstance(message, EmailMessage)
     if not any(name in message for name in _KNOWN):
         raise Unreadable("not a mail: it has no sender, subject or date")
-    text, found = _join_parts(_parts(message))
+    left_out: Counter[str] = Counter()
+    text, found = _join_parts(_parts(message, left_out))
     return Document(
         id=key,
         title=shorten_title(_header(message, "Subject")) or title_from_name(path),
@@ -102,6 +105,7 @@ def _document(data: bytes, key: str, path: str) -> Document:
         path=path,
         blocks=found,
         date=date_part(_date(message)) if _is_date(message) else "",
+        left_out=dict(left_out),
     )
 
 
@@ -109,7 +113,7 @@ _Parts = list[tuple[str, tuple[Block, ...]]]
 """Texts, each with its blocks."""
 
 
-def _parts(message: EmailMessage, level: int = 1) -> _Parts:
+def _parts(message: EmailMessage, left_out: Counter[str], level: int = 1) -> _Parts:
     """Return a message as a section, followed by its attached messages."""
     parts: _Parts = []
     subject = _header(message, "Subject") or ("Attached message" if level > 1 else "")
@@ -123,7 +127,7 @@ def _parts(message: EmailMessage, level: int = 1) -> _Parts:
         if _is_message(part):
             attached += _attached_messages(part)
         elif not _is_attached(part):
-            own, quoted = _body(part)
+            own, quoted = _body(part, left_out)
             parts += own
             quotations += [quoted] if quoted else []
         names += _names(part)
@@ -132,7 +136,7 @@ def _parts(message: EmailMessage, level: int = 1) -> _Parts:
     for quoted in quotations:
         _add_text(parts, f"{'#' * (level + 1)} Quoted message\n\n{quoted}")
     for inner in attached[:_MAX_ATTACHED_MESSAGES]:
-        parts += _parts(inner, min(level + 1, 5))
+        parts += _parts(inner, left_out, min(level + 1, 5))
     return parts
 
 
@@ -237,7 +241,7 @@ def _date(message: EmailMessage) -> str:
 # --- the text --------------------------------------------------------------------------------------------------------
 
 
-def _body(part: EmailMessage) -> tuple[_Parts, str]:
+def _body(part: EmailMessage, left_out: Counter[str]) -> tuple[_Parts, str]:
     """Return the text of a part in pieces with their blocks, and the message quoted below it."""
     plain, page = _content(part, "plain"), _content(part, "html")
     own: _Parts = []
@@ -248,7 +252,7 @@ def _body(part: EmailMessage) -> tuple[_Parts, str]:
             return own, ""
     if not plain.strip() and not page.strip() and part.get_content_type() == "text/calendar":
         plain = _invitation(part)
-    text, quoted = _without_quoted(plain)
+    text, quoted = _without_quoted(without_encoded_data(plain, left_out))
     _add_text(own, _SIGNATURE.sub("\n\n-- \n", text))
     return own, quoted
 

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turnmark.corpora.readers.encoded_data import LINKED_DATA_URI, without_encoded_data
 from turnmark.corpora.readers.encodings import decode_or_guess
 from turnmark.corpora.readers.footnotes import place_footnotes
 from turnmark.corpora.readers.html import POWER, render
@@ -45,8 +46,8 @@ def parse_markdown(text: str, relative: str, of_site: bool = True, pictures: Lin
         pictures: opens the pictures to which the text refers; None: they are left out.
     """
     data_uris = _DataUris()
-    front, body = split_front_matter(data_uris.shorten(text))
     left_out: Counter[str] = Counter()
+    front, body = split_front_matter(without_encoded_data(data_uris.shorten(text), left_out))
     mark = _marker(pictures, data_uris)
     if of_site:
         body = strip_site_syntax(body, left_out, is_mdx=relative.lower().endswith(".mdx"))
@@ -66,7 +67,7 @@ def parse_markdown(text: str, relative: str, of_site: bool = True, pictures: Lin
         path=relative,
         blocks=parsed_blocks,
         date=front.date,
-        left_out=dict(left_out + pictures.collector.left_out if pictures else left_out),
+        left_out=dict(left_out + pictures.collector.left_out if pictures else +left_out),
         pictures=at_block_ends(placed.pictures, parsed_blocks),
     )
 
@@ -84,14 +85,6 @@ def _with_fields(fields: Sequence[str], body: str) -> str:
     return f"{body[:at]}\n{listed}\n\n{body[at:]}"
 
 
-_MEDIA_TYPE = r"data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w.+=-]{1,100}){0,5},"
-# Programs wrap base64 at 64 or 76 characters; all lines but the last are full.
-_WRAPPED = rf"{_MEDIA_TYPE}(?<=base64,)\s*(?:[A-Za-z0-9+/]{{40,}}\s+)+[A-Za-z0-9+/]+={{0,2}}"
-_DATA_URI = re.compile(
-    rf"(?<=[(<\"']){_WRAPPED}|(?<=[(<]){_MEDIA_TYPE}(?:[^\s()<>]|\([^\s()<>]*\))+"
-    rf"|(?<=\"){_MEDIA_TYPE}[^\s<>\"]+|(?<='){_MEDIA_TYPE}[^\s<>']+"
-)
-"""Matches the data of a picture in a link target or attribute."""
 _SHORTENED = re.compile(r"data-uri-(\d{1,5})(?!\d)")
 
 
@@ -105,15 +98,15 @@ class _DataUris:
         self._uris: list[str] = []
 
     def shorten(self, text: str) -> str:
-        """Replace the data of pictures in link targets and attributes by its number, and all other data."""
+        """Replace the data of pictures in link targets and attributes by its number."""
 
         def replacement(found: re.Match[str]) -> str:
             if not found.group().startswith("data:image/"):
-                return "data-uri"
+                return found.group()
             self._uris.append(found.group())
             return f"data-uri-{len(self._uris) - 1}"
 
-        return _DATA_URI.sub(replacement, text)
+        return LINKED_DATA_URI.sub(replacement, text)
 
     def link(self, shortened: str) -> str:
         """Return the data for its number; any other link stays as it is."""

@@ -76,7 +76,7 @@ def _read_prepared(
         made, left_out = Path(folder) / f"made.{form}", Counter[str]()
         source = made if prepare(path, made, left_out) else path
         document = _document(form, source, relative, progress, metadata, bold_headings)
-        return document.model_copy(update={"left_out": dict(+left_out)})
+        return document.model_copy(update={"left_out": dict(+(left_out + Counter(document.left_out)))})
 
 
 _READING = re.compile(rb"<(rt|rp)\b[^>]*>.*?</\1\s*>", re.DOTALL)

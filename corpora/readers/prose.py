@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from turnmark.corpora.readers.encoded_data import without_encoded_data
 from turnmark.corpora.text import lines, trimmed, words
 from turnmark.corpora.types import Block, Document
 
@@ -119,13 +121,16 @@ def _line_number(data: bytes, offset: int) -> int:
 
 
 def parse_text(text: str, relative: str) -> Document:
-    """Parse a text file. The document's text has "\\n" for newlines."""
+    """Parse a text file. The document's text has "\\n" for newlines. Data in base64 are left out."""
+    left_out: Counter[str] = Counter()
+    text = without_encoded_data(text, left_out)
     return Document(
         id=relative,
         title=_first_line_title(text) or title_from_name(relative),
         text=text,
         path=relative,
         blocks=tuple(paragraphs(text)),
+        left_out=dict(+left_out),
     )
 
 

@@ -25,6 +25,10 @@ DIAGRAM = "http://schemas.openxmlformats.org/drawingml/2006/diagram"
         paragraph(f'<w:smartTag w:element="x"><w:smartTagPr/>{run("Gate")}</w:smartTag>'),
         paragraph(f"<w:sdt><w:sdtPr/><w:sdtContent>{run('Gate')}</w:sdtContent></w:sdt>"),
         f"<w:sdt><w:sdtContent>{paragraph(run('Gate'))}</w:sdtContent></w:sdt>",
+        paragraph(f"<w:hyperlink>{run('Gate')}</w:hyperlink>"),
+        paragraph(f'<w:hyperlink w:docLocation="x" w:tooltip="y">{run("Gate")}</w:hyperlink>'),
+        paragraph(f'<w:hyperlink r:id="r99">{run("Gate")}</w:hyperlink>'),
+        paragraph(f'<w:hyperlink w:anchor="x">{run("Gate")}</w:hyperlink>'),
         paragraph(f'<w:dir><w:customXml w:element="x"><w:bdo>{run("Gate")}</w:bdo></w:customXml></w:dir>'),
     ],
 )
@@ -47,6 +51,38 @@ def test_reads_check_boxes_and_leaves_out_hidden_text(tmp_path: Path) -> None:
     document = read_one(word(tmp_path / "a.docx", body))
     assert document.text == "☒ yes ☐ no\n\nShown.\n"
     assert document.left_out == {"hidden text": 1}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "result", "shown"),
+    [
+        ('<w:result w:val="1"/>', "", "high"),
+        ('<w:default w:val="1"/>', "", "high"),
+        ('<w:result w:val="1"/>', run("high"), "high"),
+        ("", "", "low"),
+        ('<w:result w:val="9"/>', "", ""),
+    ],
+)
+def test_reads_chosen_entry_of_a_form_field(tmp_path: Path, chosen: str, result: str, shown: str) -> None:
+    entries = '<w:listEntry w:val="low"/><w:listEntry w:val="high"/>'
+    field = (
+        f'<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList>{chosen}{entries}</w:ddList></w:ffData>'
+        "</w:fldChar></w:r><w:r><w:instrText> FORMDROPDOWN </w:instrText></w:r>"
+        f'<w:r><w:fldChar w:fldCharType="separate"/></w:r>{result}<w:r><w:fldChar w:fldCharType="end"/></w:r>'
+    )
+    assert read_one(word(tmp_path / "a.docx", paragraph(run("Risk: ") + field + run("!")))).text == f"Risk: {shown}!\n"
+
+
+@pytest.mark.parametrize("kind", ["dropDownList", "comboBox"])
+@pytest.mark.parametrize("content", ["", "<w:r><w:t/></w:r>", run("Medium")])
+def test_reads_chosen_value_of_a_content_control(tmp_path: Path, kind: str, content: str) -> None:
+    items = '<w:listItem w:displayText="Medium" w:value="m"/><w:listItem w:displayText="Large" w:value="l"/>'
+    control = (
+        f'<w:sdt><w:sdtPr><w:{kind} w:lastValue="m">{items}</w:{kind}></w:sdtPr>'
+        "<w:sdtContent>{}</w:sdtContent></w:sdt>"
+    )
+    body = paragraph(run("Size: ") + control.format(content) + run("!")) + control.format(paragraph(content))
+    assert read_one(word(tmp_path / "a.docx", body)).text == "Size: Medium!\n\nMedium\n"
 
 
 PAGE = (

@@ -1,8 +1,9 @@
 """Prepares a Word file for pandoc, so that no text is lost.
 
 Pandoc ignores simple fields (e.g. the number of a caption), the base text of a pronunciation guide (ruby), text with
-its own direction, custom XML, the text of a paragraph in which a text box is anchored, charts, diagrams, check boxes,
-and the parts of other formats that exporters embed (altChunk). It shows hidden text.
+its own direction, custom XML, links without a target, the text of a paragraph in which a text box is anchored, charts,
+diagrams, the values of form fields, and the parts of other formats that exporters embed (altChunk). It shows hidden
+text.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from turnmark.corpora.readers.office.archive import (
 )
 from turnmark.corpora.readers.office.charts import read_chart, read_diagram
 from turnmark.corpora.readers.office.embedded import embedded_blocks
+from turnmark.corpora.readers.office.form_fields import write_form_values
 
 _TEXTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
 _CHANGED = re.compile(
-    rb"<\w+:(?:ins|moveTo|fldSimple|ruby|txbxContent|cr|dir|bdo|customXml|smartTag|sdt|altChunk|checkBox|chart|relIds"
-    rb"|vMerge|vanish)\b"
+    rb"<\w+:(?:ins|moveTo|fldSimple|ruby|txbxContent|cr|dir|bdo|customXml|smartTag|sdt|altChunk|checkBox|ddList|chart"
+    rb"|relIds|vMerge|vanish)\b|<\w+:hyperlink\b(?![^>]*\s(?:\w+:id|\w+:anchor)=)"
 )
 _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
@@ -56,6 +58,7 @@ def with_all_words(path: Path, made: Path, left_out: Counter[str]) -> bool:
             if _TEXTS.fullmatch(name) and _CHANGED.search(packed.read(name)):
                 tree = parse_part(packed, name)
                 left_out["hidden text"] += _remove_hidden(tree)
+                write_form_values(tree)
                 _unwrap(tree)
                 _take_out_boxes(tree)
                 _write_objects(tree, packed, name, left_out)
@@ -90,13 +93,9 @@ def _unwrap(tree: Any) -> None:
     for name in _WRAPPERS:
         for wrapper in list(tree.iter(f"{{{_W}}}{name}")):
             _replace(wrapper, [each for each in wrapper if etree.QName(each).localname not in _PROPERTIES])
-    for box in list(tree.iter(f"{{{_W}}}checkBox")):
-        state = box.find("{*}checked")
-        state = box.find("{*}default") if state is None else state
-        is_checked = state is not None and state.get(f"{{{_W}}}val") in _TRUE
-        run = next((each for each in box.iterancestors(f"{{{_W}}}r")), None)
-        if run is not None:
-            run.addprevious(_run("☒" if is_checked else "☐"))
+    for link in list(tree.iter(f"{{{_W}}}hyperlink")):
+        if not (link.get(f"{_R}id") or link.get(f"{{{_W}}}anchor")):
+            _replace(link, list(link))
 
 
 def _replace(element: Any, others: list[Any]) -> None:
