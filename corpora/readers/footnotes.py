@@ -9,9 +9,13 @@ import re
 from collections import deque
 from collections.abc import Iterator
 
+from turnmark.corpora.readers.note_marks import is_mark_text
+
 _DEFINITION = re.compile(r" {0,3}\[\^(?P<name>[^\]\s]{1,60})\]:[ \t]*(?P<words>[^\n]*)$")
 _MARK = re.compile(r"`[^`\n]{1,300}`|\[\^(?P<name>[^\]\s]{1,60})\](?!:)")
 _INLINE = re.compile(r"(?P<code>`[^`\n]{1,300}`)|(?<=\S)\^\[(?P<words>[^\[\]\n]{1,1000})\]")
+_RAISED = re.compile(r"`[^`\n]{1,300}`|<sup\b[^<>\n]{0,100}>(?P<inner>(?:(?!</sup>)[^\n]){1,300})</sup>")
+_LINK_MARKUP = re.compile(r"<[^<>\n]*>|\]\(#[^()\s]*\)|[\[\]\\]")
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?P<mark>`{3,}|~{3,})")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _STARTS_BLOCK = re.compile(r"[ \t]*(?:#{1,6}(?:[ \t]|$)|(?:[-*+]|\d{1,9}[.)])[ \t]|\||```|~~~|>)")
@@ -23,9 +27,10 @@ def place_footnotes(text: str) -> str:
     """Return Markdown with each footnote after the block that refers to it first, and without the footnote marks.
 
     A short note of a table cell, and a note written inside a sentence (`^[note]`), is put in parentheses. A note
-    without a mark stays where it is. Takes time linear in the length of the text.
+    without a mark stays where it is, and so do notes that raised links in HTML refer to. Takes time linear in the
+    length of the text.
     """
-    if "[^" not in text and "^[" not in text:
+    if "[^" not in text and "^[" not in text and "<sup" not in text:
         return text
     lines, notes = _take_definitions(text.split("\n"))
     return "\n".join(_placed(lines, notes))
@@ -162,4 +167,10 @@ def _without_marks(line: str, cell_notes: dict[str, list[str]]) -> str:
         return ""
 
     line = _MARK.sub(replacement, line) if "[^" in line else line
+    line = _RAISED.sub(_without_raised_mark, line) if "<sup" in line else line
     return _INLINE.sub(lambda found: found["code"] or f" ({found['words'].strip()})", line) if "^[" in line else line
+
+
+def _without_raised_mark(raised: re.Match[str]) -> str:
+    is_mark = "#" in (raised["inner"] or "") and is_mark_text(_LINK_MARKUP.sub("", raised["inner"]))
+    return "" if is_mark else raised.group()

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.corpora.readers.encodings import decode_or_guess
+from turnmark.corpora.readers.note_marks import is_note_mark, is_raised
 from turnmark.corpora.readers.picture_links import LinkedPictures
 from turnmark.corpora.readers.pictures import MarkFunction, no_mark, picture_numbers
 from turnmark.corpora.readers.prose import (
@@ -76,7 +77,6 @@ _UNFOLDING_TAGS = ["h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary"]
 """Tags in which the text of a button is the heading of what it unfolds."""
 _DIGIT = re.compile(r"\d")
 POWER = re.compile(r"[-−+]?\d+")
-FOOTNOTE_MARK = re.compile(r"[\[(]?(?:\d{1,3}|[a-z]|[*†‡§¶]{1,3})[\])]?")
 _BEFORE_SECOND = {"msup": "^", "msub": "_", "mfrac": "/"}  # MathML: sign between the two parts
 _ALT_TEXT = re.compile(r"\w\W+\w")  # a single word usually describes an icon
 _ALT_PLACEHOLDER = re.compile(r"\S+\.\w{2,4}|\[[^\]]*\]")  # a file name, or the text "[Note]" for an icon
@@ -254,20 +254,6 @@ def _own_rows(table: Tag) -> list[Tag]:
 def _may_name_column(cell: Tag) -> bool:
     words = " ".join("".join(cell.strings).split())
     return 0 < len(words) <= _MAX_COLUMN_NAME_LENGTH and cell.find(list(_LAYOUT)) is None
-
-
-def _is_footnote_mark(tag: Tag) -> bool:
-    """Return whether a <sup> or <a> is a linked footnote mark: a raised number or sign with a link to the note.
-
-    Kept as text, the mark would join the number before it: "in 2019" and mark 3 would become "in 20193".
-    """
-    words = "".join(tag.strings).strip()
-    raised = tag if tag.name == "sup" else tag.find("sup")
-    link = tag if tag.name == "a" else tag.find("a")
-    if raised is None or link is None or "#" not in str(link.attrs.get("href", "")):
-        return False
-    is_whole = "".join(raised.strings).strip() == words == "".join(link.strings).strip()
-    return is_whole and bool(FOOTNOTE_MARK.fullmatch(words))
 
 
 def _superscript_prefix(tag: Tag, before: str) -> str:
@@ -527,9 +513,9 @@ class _HtmlPage:
             return False
         if tag.parent is not None and tag.parent.name in _BEFORE_SECOND and tag.find_previous_sibling(True):
             self.buffer.append(_BEFORE_SECOND[tag.parent.name])
-        if name in ("a", "sup") and _is_footnote_mark(tag):
+        if is_note_mark(tag, "".join(self.buffer[-2:])):
             return False
-        if name == "sup":
+        if is_raised(tag):
             self.buffer.append(_superscript_prefix(tag, "".join(self.buffer[-1:])))
         if name == "img":
             self.buffer.append(_alternative_text(tag, self.captions))

@@ -41,28 +41,80 @@ local function ends_in_digit(inline)
   return inline and inline.t == 'Str' and inline.text:match('%d$')
 end
 
-local function is_note_mark(inline)
-  if inline.t ~= 'Superscript' and inline.t ~= 'Link' then return false end
-  local words = stringify(inline):match('^%s*[%[(]?(.-)[%])]?%s*$')
-  if not (words:match('^%d%d?%d?$') or words:match('^%l$') or words:match('^[*†‡§¶]+$')) then return false end
-  local is_linked, is_raised = false, false
+local function is_mark_text(words)
+  words = words:match('^%s*[%[(]?(.-)[%])]?%s*$'):gsub('–', ','):gsub('[%]%[;-]', ',')
+  if words == '' then return false end
+  for part in (words .. ','):gmatch('([^,]*),') do
+    part = part:match('^%s*(.-)%s*$'):gsub('^note%.?%s', ''):gsub('^nb%.?%s', ''):gsub('^fn%.?%s', '')
+    if part ~= '' and not (part:match('^%d%d?%d?$') or part:match('^%l$') or part:match('^[*†‡§¶]+$')) then return false end
+  end
+  return words:match('[^,%s]') ~= nil
+end
+
+-- Return whether a class or role says that an element is a footnote mark.
+local function says_note(element)
+  local names = pandoc.List(element.classes)
+  names:insert(element.attributes.role or '')
+  return names:find_if(function(name)
+    name = name:lower():gsub('[-_]', ''):gsub('^mso', ''):gsub('^doc', '')
+    return name == 'noteref' or name == 'fnref' or name:match('^footnote') or name:match('^endnote')
+  end) ~= nil
+end
+
+local function leads_to_note(link)
+  local fragment = link.target:match('#(.*)') or link.target
+  fragment = fragment:lower():gsub('%-', '_')
+  for _, name in ipairs({'ftn', 'edn', 'fn', 'note'}) do
+    if ('_' .. fragment):match('_' .. name .. '%l?%l?%l?[_:.]?%d') or fragment:match('footnote_?%d') then return true end
+  end
+  return false
+end
+
+local function is_note_mark(inline, before)
+  if inline.t ~= 'Superscript' and inline.t ~= 'Link' and inline.t ~= 'Span' then return false end
+  if not is_mark_text(stringify(inline)) then return false end
+  local is_linked, is_raised, is_note, is_told = false, false, true, false
   pandoc.Inlines({inline}):walk({
-    Link = function(link) is_linked = is_linked or link.target:find('#', 1, true) ~= nil end,
+    Link = function(link)
+      is_linked = is_linked or link.target:find('#', 1, true) ~= nil
+      is_note = is_note and leads_to_note(link)
+      is_told = is_told or says_note(link)
+    end,
     Superscript = function() is_raised = true end,
+    Span = function(span) is_told = is_told or says_note(span) end,
   })
-  return is_linked and is_raised
+  return is_told or (is_linked and (is_raised or (is_note and before and before.t == 'Str')))
 end
 
--- Remove linked footnote marks. They would join the number before them: "2019" and mark 3 would become 20193.
+local function is_raised_span(inline)
+  if inline.t ~= 'Span' then return false end
+  local classes = inline.classes
+  if classes:includes('sup') or classes:includes('super') or classes:includes('superscript') then return true end
+  return (inline.attributes.style or ''):lower():match('vertical%-align%s*:%s*super') ~= nil
+end
+
+-- Remove footnote marks. They would join the number before them: "2019" and mark 3 would become 20193. Raised
+-- punctuation between two marks is removed with them.
 local function without_note_marks(inlines)
-  return inlines:filter(function(inline) return not is_note_mark(inline) end)
+  local result, removed = pandoc.Inlines({}), false
+  for index, inline in ipairs(inlines) do
+    if is_note_mark(inline, inlines[index - 1]) then
+      removed = true
+    elseif not (removed and inline.t == 'Superscript' and stringify(inline):match('^[,;]%s*$')) then
+      removed = false
+      result:insert(is_raised_span(inline) and pandoc.Superscript(inline.content) or inline)
+    end
+  end
+  return result
 end
 
--- Write "10" with a superscript "6" as 10^6, not 106.
+-- Write "10" with a superscript "6" as 10^6, not 106, and "1" with a raised numerator as 1 1/2.
 local function raised(inlines)
   for index, inline in ipairs(inlines) do
     if inline.t == 'Superscript' and stringify(inline):match('^[-−+]?%d+$') and ends_in_digit(inlines[index - 1]) then
-      inlines[index] = pandoc.Str('^' .. stringify(inline))
+      local following = inlines[index + 1]
+      local is_fraction = following and following.t == 'Str' and following.text:match('^/')
+      inlines[index] = pandoc.Str((is_fraction and ' ' or '^') .. stringify(inline))
     end
   end
   return inlines

@@ -77,7 +77,7 @@ _FILE = re.compile(r"\w\.\w{1,5}$")
 _NO_WORD = re.compile(r"[/\\=<>$]|\w_\w")
 _CODE = re.compile(r"\d(?:px|vw|vh|r?em|%|x\d)|==|\w(?:--|__)\w")
 """Sizes, conditions and CSS classes."""
-_WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200}?)(?:\\?\|(?P<words>[^\[\]|\n]{1,200}))?\]\]")
+_WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200}?)(?:\\?\|(?P<words>[^\[\]|\n]{1,200}))?\]\](?!\()")
 _PAGE_NAME = re.compile(r"^[^ ]*[-/#.][^ ]*$")
 
 

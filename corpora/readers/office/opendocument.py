@@ -235,15 +235,17 @@ _FIELDS = tuple(
     for name in """date time creation-date modification-date author-name author-initials initial-creator creator title
     subject keywords description user-defined user-field-get user-field-input variable-set variable-get variable-input
     text-input expression database-display conditional-text drop-down placeholder file-name chapter meta meta-field
-    page-count bibliography-mark measure""".split()
+    page-count bibliography-mark measure ruby ruby-base""".split()
 )
+_CONTENT_CONTROL = "{urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0}content-control"
 _SHAPES = tuple(f"{_DRAW}{name}" for name in "text-box custom-shape rect ellipse circle polygon path".split())
 
 
 def with_all_words_and_code(path: Path, made: Path, left_out: Counter[str]) -> bool:
     """Write a copy of a text that pandoc reads completely, with `CODE_MARK` before each paragraph of code.
 
-    Pandoc ignores fields, frames and shapes with text, and styles. A paragraph is code if its style, or one that it is
+    Pandoc ignores fields, content controls, the base text of a pronunciation guide (ruby), frames and shapes with text,
+    and styles. A paragraph is code if its style, or one that it is
     based on, has a name that says so or a fixed-width font.
 
     Returns:
@@ -252,7 +254,9 @@ def with_all_words_and_code(path: Path, made: Path, left_out: Counter[str]) -> b
     with zipfile.ZipFile(path) as packed:
         content = parse_part(packed, _CONTENT)
         named = parse_part(packed, "styles.xml")
-        fields = list(content.iter(_FIELDS))
+        for reading in list(content.iter(f"{_TEXT}ruby-text")):
+            reading.getparent().remove(reading)
+        fields = list(content.iter(*_FIELDS, _CONTENT_CONTROL))
         for field in fields:
             field.tag = f"{_TEXT}span"
         charts = _write_charts(packed, content, left_out)
