@@ -286,7 +286,10 @@ def _edits(
                 raise Unreadable(
                     f"Markdown with more than {MAX_HTML_PIECES:,} pieces of HTML; save it as HTML, or split it"
                 )
-            rendered = _image_mark(token.content, env[_MARK]) if lone else render_html(token.content)
+            if lone:
+                rendered = _picture_words(token.content) + _image_mark(token.content, env[_MARK])
+            else:
+                rendered = render_html(token.content)
             prefix = _lead(lines[token.map[0]])
             yield token.map[0], token.map[1], [(prefix + line).rstrip() for line in ("", *rendered.split("\n"), "")]
         elif token.type == "tr_open" and token.map:
@@ -466,6 +469,12 @@ def _tag_words(source: str) -> str:
     if name[1].lower() in _APART:
         return " "
     if name[1].lower() == "img":
-        alt = _ALT.search(source)
-        return " ".join((alt[1] or alt[2] or "").split()) if alt else ""
+        return _picture_words(source)
     return source if is_placeholder(source) else ""
+
+
+def _picture_words(source: str) -> str:
+    """Return the alternative text of an <img>; empty for other tags, and for the name of a file or icon."""
+    alt = _ALT.search(source) if source.lstrip().lower().startswith("<img") else None
+    words = " ".join((alt[1] or alt[2] or "").split()) if alt else ""
+    return "" if _FILE_NAME.fullmatch(words) else words

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from turnmark.corpora.readers.boxes import box_title
+from turnmark.corpora.readers.jsx import ComponentTags
 from turnmark.corpora.readers.mdx import constants_of, without_javascript
 
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
@@ -89,14 +90,15 @@ def strip_site_syntax(text: str, left_out: Counter[str], is_mdx: bool = False) -
         is_mdx: whether the file says that it is MDX.
     """
     constants = constants_of(text) if is_mdx else None
+    tags = ComponentTags(is_mdx)
     stretches = []
     for is_code, group in groupby(_lines(_without_html_comments(text, left_out)), key=lambda line: line[1]):
         stretch = "\n".join(line for line, _ in group)
-        stretches.append(stretch if is_code else _without_syntax(stretch, constants, left_out))
+        stretches.append(stretch if is_code else _without_syntax(stretch, constants, tags, left_out))
     return "\n".join(stretches)
 
 
-def _without_syntax(text: str, constants: Mapping[str, str] | None, left_out: Counter[str]) -> str:
+def _without_syntax(text: str, constants: Mapping[str, str] | None, tags: ComponentTags, left_out: Counter[str]) -> str:
     """Return a stretch without fenced code as plain Markdown."""
 
     def replacement(comment: re.Match[str]) -> str:
@@ -105,7 +107,7 @@ def _without_syntax(text: str, constants: Mapping[str, str] | None, left_out: Co
         return comment["code"] or ("" if follows_space else comment["space"] or "")
 
     text = _COMMENTS.sub(replacement, text) if "%%" in text else text
-    text = _without_tags(_HEADING_ATTRIBUTES.sub(r"\1", without_javascript(text, constants)))
+    text = _without_tags(_HEADING_ATTRIBUTES.sub(r"\1", without_javascript(text, constants, tags)))
     text = _HIGHLIGHT.sub(lambda found: found["code"] or found["words"], text) if "==" in text else text
     return _BLOCK_ID.sub("", text) if "^" in text else text
 

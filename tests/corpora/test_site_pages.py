@@ -87,6 +87,59 @@ def test_leaves_out_the_javascript_of_mdx() -> None:
     assert "import Tabs" not in body(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        # pictures
+        ('<img src="x.png" alt="The flow of water" />', "The flow of water"),
+        ("<img src={useBaseUrl('/x.png')} alt=\"The red pump\" width={200}/>", "The red pump"),
+        ('A <img src={x} alt="red pump"/> here.', "A red pump here."),
+        ('<Image src={pic} alt={"The old mill"} width={300} />', "The old mill"),
+        (
+            '<figure>\n<img\n  src={require("./z.png").default}\n  alt="A pump"\n/>\n'
+            "<figcaption>B c</figcaption>\n</figure>",
+            "A pump\n\nB c",
+        ),
+        ('<img src={x} alt="logo" />\n\nText.', "Text."),
+        # tabs
+        (
+            "<Tabs items={['npm', 'yarn']}>\n<Tab>One.</Tab>\n<Tab>Two.</Tab>\n</Tabs>",
+            "**npm**\n\nOne.\n\n**yarn**\n\nTwo.",
+        ),
+        (
+            '<Tabs items={["Linux", "macOS"]}>\n<Tabs.Tab>\n\n```sh\napt\n```\n\n</Tabs.Tab>\n'
+            "<Tabs.Tab>Two.</Tabs.Tab>\n</Tabs>",
+            "**Linux**\n\n```sh\napt\n```\n\n**macOS**\n\nTwo.",
+        ),
+        (
+            "<Tabs values={[\n  {label: 'Mac', value: 'm'},\n  {label: 'Win', value: 'w'},\n]}>\n"
+            '<TabItem value="w">One.</TabItem>\n<TabItem value="m">Two.</TabItem>\n</Tabs>',
+            "**Win**\n\nOne.\n\n**Mac**\n\nTwo.",
+        ),
+        ("<Tab title={`Ruby`}>gem</Tab>", "**Ruby**\n\ngem"),
+        # other tags and expressions
+        ('<Card title="Fast" icon={<Rocket />} href="/x">Quick.</Card>', "**Fast**\n\nQuick."),
+        ("<Foo a={{b: [1, 2]}} render={() => <b>x</b>}>Inside.</Foo>", "Inside."),
+        ("<div style={{textAlign: 'center'}}>\n\nCentered.\n\n</div>", "Centered."),
+        ("<Steps>\n### First\nDo it.\n</Steps>", "### First\nDo it."),
+        ("Say {'hello'}{' '}to {`all`}. {items.map(i => <li key={i}>{i}</li>)}", "Say hello to all."),
+        (
+            "Use `<Tabs items={['a']}>` and $\\frac{a}{b}$ if a < b.",
+            "Use `<Tabs items={['a']}>` and $\\frac{a}{b}$ if a < b.",
+        ),
+    ],
+)
+def test_components_of_mdx_leave_their_words(text: str, read: str) -> None:
+    assert body(text, "x.mdx") == read
+
+
+def test_tags_that_markdown_does_not_know_leave_their_words_in_markdown() -> None:
+    assert body("<Tabs items={['npm']}>\n<Tab>One.</Tab>\n</Tabs>") == "**npm**\n\nOne."
+    assert body('A <img src={x} alt="red pump"/> for <System.String> and {name}.') == (
+        "A red pump for <System.String> and {name}."
+    )
+
+
 def test_footnotes_follow_what_refers_to_them() -> None:
     text = (
         "# A\n\nTwo years.[^1] Limited.\n\n- item[^4]\n- next\n\n| a | b |\n|---|---|\n| x[^5] | y |\n\n> said[^6]\n\n"
