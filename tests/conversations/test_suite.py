@@ -64,6 +64,18 @@ def test_hard_questions_are_split_in_halves_and_have_sources(group: str) -> None
         collections_named(["soft"])
 
 
+@pytest.mark.parametrize(("name", "answered", "unanswerable"), [("tables", 25, 5)])
+def test_labels_of_tables_and_pictures_name_their_evidence(name: str, answered: int, unanswerable: int) -> None:
+    (collection,) = collections_named([name]).values()
+    assert name not in COLLECTIONS
+    conversations = read_labels(collection.labels)
+    asked = [turn for conversation in conversations for turn in conversation.turn]
+    assert len([turn for turn in asked if turn.kind == "unknown"]) == unanswerable
+    assert len([turn for turn in asked if turn.kind != "unknown"]) == answered
+    assert all(turn.source for turn in asked)
+    assert {conversation.half for conversation in conversations} == {"test"}
+
+
 def answer(text: str, decision: Decision | None = "answer", error: str = "") -> Answer:
     return Answer(text=text, decision=decision, seconds=0.1, error=error)
 
