@@ -38,8 +38,12 @@ def data_rows(table: TableData) -> Iterator[DataRow]:
     for at, cells in enumerate(table.rows):
         number = table.numbers[at] if table.numbers else at + 1
         yield DataRow(number, cells, table.stored[at] if table.stored else ())
+    columns = table.packed_columns
     for piece in table.packed:
         for number, cells, stored in json.loads(zlib.decompress(base64.b64decode(piece))):
+            if columns:
+                cells = [cells[at] if at < len(cells) else "" for at in columns]
+                stored = [stored[at] if at < len(stored) else "" for at in columns] if stored else stored
             yield DataRow(number, cells, stored)
 
 

@@ -69,6 +69,9 @@ class TableData(Record):
     )
     numbers: tuple[int, ...] = Field(default=(), description="number of each row in its sheet; empty: counted from 1")
     packed: tuple[str, ...] = Field(default=(), description="further rows (`turnmark.corpora.data_tables.pack_rows`)")
+    packed_columns: tuple[int, ...] = Field(
+        default=(), description="columns of the packed rows that belong to the table, from 0; empty: all"
+    )
 
 
 class Document(Record):

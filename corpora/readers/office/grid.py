@@ -7,9 +7,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-MAX_ROWS = 50_000  # filled rows read from one sheet
-MAX_CELLS = 400_000  # filled cells read from one file
+from turnmark.corpora.data_tables import DataRow, pack_rows
+from turnmark.corpora.readers.office.grid_tables import GridTable, description_of
+
+MAX_ROWS = 1_048_576  # filled rows read from one sheet, the maximum of Excel
+MAX_CELLS = 20_000_000  # filled cells read from one file
+LARGE_CELLS = 40_000  # cells of a table; the text describes a larger one and shows its first rows
+SAMPLE_ROWS = 20  # of a large table that the text shows
 MAX_COLUMNS = 1_000
+_MAX_SHOWN_CELLS = 400_000
+_PACKED_ROWS = 2_000  # in one piece
 _MAX_HEADER_ROW = 25  # a header is sought in the rows before it
 _MAX_HEADING_LENGTH = 100  # characters of a line that may be a table title
 _YEAR = re.compile(r"(?:19|20)\d\d")  # may be a column name
@@ -17,10 +24,15 @@ _NUMBER = re.compile(r"[-+−(]?[^\w\s]?\s?\d[\d.,'’ \u00a0\u202f]*\)?\s?(?:%|
 
 
 class Cell(NamedTuple):
-    """The visible text of a cell, and whether it is words rather than a number or a date."""
+    """The visible text of a cell, and whether it is words rather than a number or a date.
+
+    Attributes:
+        stored: the number or the ISO date that the workbook stores; empty if there is none.
+    """
 
     text: str
     is_words: bool
+    stored: str = ""
 
 
 EMPTY = Cell("", False)
@@ -48,6 +60,8 @@ class Sheet:
     Attributes:
         drawn: what charts, diagrams and text boxes on the sheet say, as Markdown.
         blank_formulas: the number of cells whose formula has no stored value, so that they are blank.
+        count, filled_rows: the number of rows that were added, and of those that are not blank.
+        packed: the rows of a large sheet after those in `rows`; they continue its last table.
     """
 
     name: str
@@ -56,6 +70,44 @@ class Sheet:
     cut: bool = False
     drawn: list[str] = field(default_factory=list)
     blank_formulas: int = 0
+    packed: list[str] = field(default_factory=list)
+    _filled: int = 0  # cells
+    _filled_together: int = 0  # cells since the last blank row
+    count: int = 0
+    filled_rows: int = 0
+    _waiting: list[DataRow] = field(default_factory=list)
+
+    def add(self, row: list[Cell]) -> None:
+        """Append a row. After `LARGE_CELLS` cells without a blank row, rows are packed to save memory.
+
+        Many small tables on one sheet are written out up to `_MAX_SHOWN_CELLS`.
+        """
+        self.count += 1
+        self.filled_rows += bool(row)
+        if self._filled_together < LARGE_CELLS and self._filled < _MAX_SHOWN_CELLS:
+            self.rows.append(row)
+            filled = sum(1 for cell in row if cell.text)
+            self._filled += filled
+            self._filled_together = self._filled_together + filled if filled else 0
+        elif row:
+            stored = [cell.stored for cell in row] if any(cell.stored for cell in row) else []
+            self._waiting.append(DataRow(self.count, [cell.text for cell in row], stored))
+            if len(self._waiting) >= _PACKED_ROWS:
+                self.pack()
+
+    def pack(self) -> None:
+        """Pack the rows that wait; to be called after the last row."""
+        if self._waiting:
+            self.packed.append(pack_rows(self._waiting))
+            self._waiting = []
+
+
+@dataclass
+class SheetText:
+    """A sheet as Markdown, with its tables in order."""
+
+    markdown: str
+    tables: list[GridTable]
 
 
 class CellBudget:
@@ -79,17 +131,40 @@ class CellBudget:
 
 def sheet_markdown(sheet: Sheet, level: int = 2) -> str:
     """Return a sheet as Markdown below its name as a heading; empty if the sheet is empty."""
+    return sheet_text(sheet, level).markdown
+
+
+def sheet_text(sheet: Sheet, level: int = 2) -> SheetText:
+    """Return a sheet as Markdown below its name as a heading, with its tables; empty if the sheet is empty."""
     _fill_down(sheet)
     spanned = _spanned(sheet)
-    pieces: list[str] = []
+    found: list[str | GridTable] = []
     for block in _tables(_blocks(sheet.rows, spanned)):
         for side in block.sides():
-            pieces += side.pieces()
+            found += side.pieces()
+    tables = [piece for piece in found if isinstance(piece, GridTable)]
+    if sheet.packed and tables:
+        tables[-1].packed = sheet.packed
+    pieces = [piece if isinstance(piece, str) else _shown_table(piece, sheet.name) for piece in found]
     pieces += sheet.drawn
     if not pieces:
-        return ""
+        return SheetText("", [])
     heading = [f"{'#' * level} {without_tags(_line(sheet.name))}"] if sheet.name else []
-    return "\n\n".join(heading + _title_pieces(pieces, level + 1)) + "\n"
+    return SheetText("\n\n".join(heading + _title_pieces(pieces, level + 1)) + "\n", tables)
+
+
+def _shown_table(table: GridTable, sheet: str) -> str:
+    """Return a table as Markdown; of a large one, a description and its first rows."""
+    table.sheet = sheet
+    labels = table.labels or [""] * len(table.columns)
+    rows = table.rows
+    description: list[str] = []
+    if table.packed or len(table.rows) * len(table.columns) > LARGE_CELLS:
+        rows = table.rows[:SAMPLE_ROWS]
+        first, *columns = description_of(table, len(rows))
+        description = [first, "\n".join(f"- {escaped(_line(column))}" for column in columns)]
+    table.lines = 2 + len(rows)
+    return "\n\n".join([*description, _table(labels, [row.cells for row in rows])])
 
 
 def _title_pieces(pieces: Sequence[str], level: int) -> list[str]:
@@ -185,11 +260,11 @@ class _CellBlock:
                 filled = index
         return filled
 
-    def pieces(self) -> list[str]:
-        """Return the lines and the table as pieces of Markdown."""
+    def pieces(self) -> list[str | GridTable]:
+        """Return the lines as Markdown, and the table."""
         columns = self._columns()
         if len(columns) == 1:
-            return _lines_of([row[columns[0]] if columns[0] < len(row) else EMPTY for row in self.rows])
+            return [*_lines_of([row[columns[0]] if columns[0] < len(row) else EMPTY for row in self.rows])]
         grid = self._grid(columns)
         at = _header_row(grid)
         above = [row for row in grid[:at] if any(cell.text for cell in row)]
@@ -200,13 +275,17 @@ class _CellBlock:
             at -= 1
             if at == 0:
                 break
-        body = [row for row in grid[_header_row(grid) + 1 :] if any(cell.text for cell in row)]
+        first = _header_row(grid)
+        body = [(number, row) for number, row in enumerate(grid) if number > first and any(cell.text for cell in row)]
         below: list[list[Cell]] = []
-        while body and len(columns) > 2 and _filled(body[-1]) == 1 and body[-1][0].is_words and len(body) > 1:
-            below.insert(0, body.pop())
-        pieces = [_joined_row(row) for row in above]
-        pieces.append(_table(header, [[cell.text for cell in row] for row in body]))
-        return pieces + [_joined_row(row) for row in below]
+        while body and len(columns) > 2 and _filled(body[-1][1]) == 1 and body[-1][1][0].is_words and len(body) > 1:
+            below.insert(0, body.pop()[1])
+        labels = [] if _is_data(grid[first], [row for _, row in body]) else header
+        if not labels:
+            body.insert(0, (first, grid[first]))
+        rows = [_data_row(self.first + number + 1, row) for number, row in body]
+        table = GridTable(0, [_line(label) for label in labels], columns, rows)
+        return [*map(_joined_row, above), table, *map(_joined_row, below)]
 
     def _columns(self) -> list[int]:
         """Return the columns that are not empty."""
@@ -275,6 +354,25 @@ def _header_row(grid: Sequence[Sequence[Cell]]) -> int:
         if _filled(row) > 1 and (not missing or missing == usual[:1]):
             return index
     return next((index for index, row in enumerate(grid) if _filled(row) > 1), 0)
+
+
+def _is_data(header: Sequence[Cell], body: Sequence[Sequence[Cell]]) -> bool:
+    """Return whether the first row of a table has no column names: it has figures in most of the columns of figures."""
+    sample = body[:_MAX_HEADER_ROW]
+    figures = [
+        at
+        for at in range(len(header))
+        if sum(1 for row in sample if row[at].text and not row[at].is_words) * 2 > len(sample)
+    ]
+    without_name = [
+        at for at in figures if header[at].text and not header[at].is_words and not _YEAR.fullmatch(header[at].text)
+    ]
+    return len(without_name) * 2 > len(figures)
+
+
+def _data_row(number: int, row: Sequence[Cell]) -> DataRow:
+    stored = [cell.stored for cell in row] if any(cell.stored for cell in row) else []
+    return DataRow(number, [cell.text for cell in row], stored)
 
 
 def _joined(upper: Sequence[str], lower: Sequence[str]) -> list[str]:

@@ -87,6 +87,7 @@ def _sheets(packed: zipfile.ZipFile, content: Any, left_out: Counter[str]) -> It
                 budget.next_sheet()
             elif event == "end" and depth == 0:
                 if sheet is not None:
+                    sheet.pack()
                     yield sheet
                 sheet = None
                 element.clear()
@@ -99,7 +100,7 @@ def _sheets(packed: zipfile.ZipFile, content: Any, left_out: Counter[str]) -> It
 def _add_row(sheet: Sheet, element: Any, budget: CellBudget) -> None:
     """Add a row as often as it is repeated."""
     cells: list[Cell] = []
-    number = len(sheet.rows)
+    number = sheet.count
     for node in element:
         if node.tag not in (f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
             continue
@@ -116,7 +117,7 @@ def _add_row(sheet: Sheet, element: Any, budget: CellBudget) -> None:
         if not budget.takes(cells):
             sheet.cut = True
             return
-        sheet.rows.append(list(cells))
+        sheet.add(list(cells))
 
 
 def _count(element: Any, name: str) -> int:
@@ -134,7 +135,16 @@ def _cell(node: Any) -> Cell:
         text = value.removesuffix("T00:00:00").replace("T", " ")[:19]
     if not text and kind in ("float", "percentage", "currency"):
         text = str(node.get(f"{_OFFICE}value") or "")
-    return Cell(text, bool(text) and kind in ("", "string"))
+    return Cell(text, bool(text) and kind in ("", "string"), _stored(node, kind) if text else "")
+
+
+def _stored(node: Any, kind: str) -> str:
+    """Return the number, or the date as ISO, that is stored with a cell; empty for other values."""
+    if kind in ("float", "percentage", "currency"):
+        return str(node.get(f"{_OFFICE}value") or "")
+    if kind == "date":
+        return str(node.get(f"{_OFFICE}date-value") or "").removesuffix("T00:00:00").replace("T", " ")[:19]
+    return ""
 
 
 _BLANKS = {f"{_TEXT}s": " ", f"{_TEXT}tab": " ", f"{_TEXT}line-break": " "}

@@ -10,7 +10,9 @@ import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from datetime import date, datetime
 from itertools import islice
+from math import isfinite
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -36,8 +38,9 @@ from turnmark.corpora.readers.office.grid import (
     Merge,
     Sheet,
     cell_of_text,
-    sheet_markdown,
+    sheet_text,
 )
+from turnmark.corpora.readers.office.grid_tables import tables_in
 from turnmark.corpora.readers.office.number_format import format_value
 from turnmark.corpora.readers.prose import Unreadable, title_from_name
 from turnmark.corpora.readers.registry import ProgressCallback
@@ -121,7 +124,8 @@ def _xlsx_sheets(path: Path, progress: ProgressCallback, left_out: Counter[str])
                 if not budget.takes(cells):
                     sheet.cut = True
                     break
-                sheet.rows.append(cells)
+                sheet.add(cells)
+            sheet.pack()
             part = worksheet._worksheet_path.lstrip("/")
             sheet.merges = list(_xlsx_merges(packed, part))
             _note_formulas(sheet, packed, part)
@@ -142,7 +146,18 @@ def _xlsx_cell(cell: Any) -> Cell:
 def _cell(value: object, code: str = "General") -> Cell:
     if isinstance(value, str):
         return cell_of_text(clean_text(value))
-    return Cell(format_value(value, code), False)
+    return Cell(format_value(value, code), False, _stored(value))
+
+
+def _stored(value: object) -> str:
+    """Return a number, or a date as ISO, as a text; empty for other values."""
+    if isinstance(value, bool):
+        return ""
+    if isinstance(value, int | float):
+        return str(int(value)) if isfinite(value) and value == int(value) and abs(value) < 1e15 else repr(value)
+    if isinstance(value, datetime):
+        return str(value.replace(microsecond=0)).removesuffix(" 00:00:00")
+    return value.isoformat() if isinstance(value, date) else ""
 
 
 def _trimmed(row: list[Cell]) -> list[Cell]:
@@ -243,7 +258,8 @@ def _calamine_sheets(book: Any, progress: ProgressCallback, left_out: Counter[st
             if not budget.takes(cells):
                 sheet.cut = True
                 break
-            sheet.rows.append(cells)
+            sheet.add(cells)
+        sheet.pack()
         for (top, left), (bottom, right) in (found.merged_cell_ranges or [])[:_MAX_MERGES]:
             if top >= above and left >= before:
                 sheet.merges.append(Merge(top - above, left - before, bottom + 1 - above, right + 1 - before))
@@ -283,9 +299,10 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
             if not budget.takes(cells):
                 sheet.cut = True
                 break
-            sheet.rows.append(cells)
+            sheet.add(cells)
     except csv.Error as error:
         raise Unreadable(f"not a table of values ({error}); save it again, or as .txt") from error
+    sheet.pack()
     progress(0, 0)
     return documents([sheet], relative, OfficeMetadata(), Counter(), remarks)
 
@@ -326,7 +343,8 @@ def documents(
     sheets: Sequence[Sheet], relative: str, said: OfficeMetadata, left_out: Counter[str], remarks: Sequence[str] = ()
 ) -> Iterator[Document | Problem]:
     """Yield the Document of a workbook, and a Problem for each sheet that was read only in part."""
-    markdown = "\n".join(filter(None, map(sheet_markdown, sheets)))
+    texts = [sheet_text(sheet) for sheet in sheets]
+    markdown = "\n".join(text.markdown for text in texts if text.markdown)
     if not markdown.strip():
         raise Unreadable("empty: there is no value in it")
     document = parse_markdown(markdown, relative, of_site=False)
@@ -338,7 +356,14 @@ def documents(
         )
         remarks = (*remarks, f"{formulas} blank; open the file in a spreadsheet program and save it")
     title = said.title or title_from_name(relative)
-    update = {"title": title, "date": said.date, "left_out": dict(+left_out), "remarks": tuple(remarks)}
+    tables = tables_in(document, [table for text in texts for table in text.tables])
+    update = {
+        "title": title,
+        "tables": tables,
+        "date": said.date,
+        "left_out": dict(+left_out),
+        "remarks": tuple(remarks),
+    }
     yield document.model_copy(update=update)
     yield from _cut_problems(sheets, relative)
 
@@ -347,5 +372,5 @@ def _cut_problems(sheets: Iterable[Sheet], relative: str) -> Iterator[Problem]:
     for sheet in sheets:
         if sheet.cut:
             name = f"the sheet {sheet.name!r}" if sheet.name else "the table"
-            rows = sum(1 for row in sheet.rows if row)
+            rows = sheet.filled_rows
             yield Problem(file=relative, what=f"only the first {rows:,} rows of {name} are read; split it")

@@ -1,0 +1,127 @@
+"""The tables of sheets as data, and the description of those that are too large to be written out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from turnmark.corpora.column_types import ColumnType, file_habits, gather_evidence
+from turnmark.corpora.data_tables import MAX_COLUMNS, DataRow, data_rows
+from turnmark.corpora.text import heading_text
+from turnmark.corpora.types import Block, Document, TableData
+
+_MAX_VALUES = 1_000  # different texts of a column that are counted
+_EXAMPLES = 3
+_EXAMPLE_LENGTH = 40
+
+
+@dataclass
+class GridTable:
+    """A table of a sheet.
+
+    Attributes:
+        lines: number of lines of the table in the text of the sheet.
+        labels: the column names; empty if the first row has none.
+        columns: the columns of the sheet that it consists of, counted from 0.
+        packed: rows after those in `rows`, with all columns of the sheet (`turnmark.corpora.data_tables.pack_rows`).
+    """
+
+    lines: int
+    labels: list[str]
+    columns: list[int]
+    rows: list[DataRow]
+    packed: list[str] = field(default_factory=list)
+    sheet: str = ""
+
+    def data(self, start: int, end: int, section: str) -> TableData:
+        """Return the table as a part of a document."""
+        has_stored = any(row.stored for row in self.rows)
+        return TableData(
+            sheet=self.sheet,
+            section=section,
+            start=start,
+            end=end,
+            columns=tuple(self.labels or [""] * len(self.columns)),
+            rows=tuple(tuple(row.cells) for row in self.rows),
+            stored=tuple(tuple(row.stored) for row in self.rows) if has_stored else (),
+            numbers=tuple(row.number for row in self.rows),
+            packed=tuple(self.packed),
+            packed_columns=tuple(self.columns) if self.packed else (),
+        )
+
+
+def tables_in(document: Document, tables: Sequence[GridTable]) -> tuple[TableData, ...]:
+    """Return the tables of sheets with their places in the document that was made from the sheets."""
+    blocks = _table_blocks(document)
+    found: list[TableData] = []
+    for table in tables:
+        for section, block in blocks:
+            if document.text.count("\n", block.start, block.end) + 1 == table.lines:
+                found.append(table.data(block.start, block.end, section))
+                break
+    return tuple(found)
+
+
+def _table_blocks(document: Document) -> Iterator[tuple[str, Block]]:
+    """Yield each table in the text of a document with the headings above it."""
+    headings: list[tuple[int, str]] = []
+    for block in document.blocks:
+        if block.kind == "heading":
+            title = heading_text(document.text[block.start : block.end])
+            headings = [each for each in headings if each[0] < block.level] + [(block.level, title)]
+        elif block.kind == "table":
+            yield " › ".join(title for _, title in headings if title), block
+
+
+def description_of(table: GridTable, shown: int) -> list[str]:
+    """Return lines that say what a large table contains: the number of rows, and the type and range of each column.
+
+    Args:
+        shown: number of rows that the text shows.
+    """
+    data = table.data(0, 0, "")
+    labels = [label or f"column {number}" for number, label in enumerate(data.columns[:MAX_COLUMNS], 1)]
+    evidence = gather_evidence(labels, ((row.cells, row.stored) for row in data_rows(data)))
+    habits = file_habits(evidence, lambda: "")
+    ranges = [_Range(column.type(habits)) for column in evidence]
+    rows = 0
+    for row in data_rows(data):
+        rows += 1
+        for at, (each, text) in enumerate(zip(ranges, row.cells, strict=False)):
+            each.add(text, row.stored[at] if at < len(row.stored) else "")
+    lines = [
+        f"A table with {rows:,} rows and {len(labels)} columns. The first {shown} rows are shown below. "
+        "The other rows are found by their values.",
+    ]
+    return lines + [f"{label}: {each.describe()}" for label, each in zip(labels, ranges, strict=True)]
+
+
+class _Range:
+    """The values of a column: their smallest and largest, or different texts."""
+
+    def __init__(self, kind: ColumnType) -> None:
+        self._kind = kind
+        self._low: float | str | None = None
+        self._high: float | str | None = None
+        self._texts: dict[str, None] = {}
+
+    def add(self, text: str, stored: str) -> None:
+        if self._kind.kind == "text":
+            if text and len(self._texts) <= _MAX_VALUES:
+                self._texts[text] = None
+            return
+        value = self._kind.value(text, stored)
+        if value is not None:
+            # All values of a column are numbers, or all are dates.
+            self._low = value if self._low is None else min(self._low, value)  # type: ignore[type-var]
+            self._high = value if self._high is None else max(self._high, value)  # type: ignore[type-var]
+
+    def describe(self) -> str:
+        """Describe the column in words."""
+        if self._kind.kind == "text":
+            examples = "; ".join(text[:_EXAMPLE_LENGTH] for text in list(self._texts)[:_EXAMPLES])
+            count = f"more than {_MAX_VALUES:,}" if len(self._texts) > _MAX_VALUES else f"{len(self._texts):,}"
+            return f"text, {count} different values, e.g. {examples}" if self._texts else "empty"
+        unit = f" ({self._kind.unit})" if self._kind.unit else ""
+        name = "dates" if self._kind.kind == "date" else "numbers"
+        return f"{name}{unit} from {self._low} to {self._high}"
