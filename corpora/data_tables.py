@@ -41,10 +41,12 @@ def data_rows(table: TableData) -> Iterator[DataRow]:
     columns = table.packed_columns
     for piece in table.packed:
         for number, cells, stored in json.loads(zlib.decompress(base64.b64decode(piece))):
-            if columns:
-                cells = [cells[at] if at < len(cells) else "" for at in columns]
-                stored = [stored[at] if at < len(stored) else "" for at in columns] if stored else stored
-            yield DataRow(number, cells, stored)
+            yield DataRow(number, _chosen(cells, columns), _chosen(stored, columns) if stored else ())
+
+
+def _chosen(cells: Sequence[str], columns: Sequence[int]) -> Sequence[str]:
+    """Return the cells of some columns; all without columns."""
+    return [cells[at] if at < len(cells) else "" for at in columns] if columns else cells
 
 
 def pack_rows(rows: Sequence[DataRow]) -> str:

@@ -113,8 +113,8 @@ class _Range:
         value = self._kind.value(text, stored)
         if value is not None:
             # All values of a column are numbers, or all are dates.
-            self._low = value if self._low is None else min(self._low, value)  # type: ignore[type-var]
-            self._high = value if self._high is None else max(self._high, value)  # type: ignore[type-var]
+            self._low = value if self._low is None else min(self._low, value)
+            self._high = value if self._high is None else max(self._high, value)
 
     def describe(self) -> str:
         """Describe the column in words."""
