@@ -2,7 +2,9 @@
 
 Reasoning is a block at the beginning of a reply, such as `<think>…</think>`, `[THINK]…[/THINK]` or the channel
 `analysis` of gpt-oss. If the chat template of a server has put the opening tag into the prompt, the reply has only the
-closing one. A tag that is only mentioned, in code or in the middle of a sentence, is part of the answer.
+closing one. Models without such tags write labels: "**Thinking:** … **Answer:** …", or "Thought:" and "Final Answer:".
+A tag that is only mentioned, in code or in the middle of a sentence, is part of the answer, and so is a label without
+the other one.
 """
 
 from __future__ import annotations
@@ -42,6 +44,33 @@ _MENTION = re.compile(r"[ \t]+(?:is|are|was|and|or|means|marks|tags?|blocks?|ele
 _MID_TEXT = re.compile(
     rf"(?:(?<=\n)|\A)[ \t]*<(?P<name>{_NAMES})(?:\s[^<>]*)?>.*?</(?P=name)\s*>[ \t]*(?=\n|\S|\Z)", _FLAGS
 )
+# "It is red. <think>Check that.</think> It is round." and reasoning that a limit cut off, but not "the tag <think>".
+_INLINE_TAG = r"<(?P<name>think(?:ing)?|thoughts?|reasoning)>"
+_INLINE = re.compile(rf"(?<=[.!?:\])*。！？])[ \t]*{_INLINE_TAG}(?:(?!<think).){{0,4000}}?</(?P=name)\s*>", _FLAGS)
+_CUT_OFF = re.compile(rf"(?<=[.!?:\])*。！？\n])[ \t]*{_INLINE_TAG}(?!.*</(?P=name))(?=\s*\w).*\Z", _FLAGS)
+# Labels in place of tags.
+_BOLD = r"(?:\*\*|__)"
+_THINKING_LABELS = (
+    "thinking", "thinking process", "thought", "thoughts", "thought process", "reasoning", "reasoning process",
+    "my reasoning", "my thinking", "internal reasoning", "internal monologue", "chain of thought", "chain-of-thought",
+    "scratchpad",
+)  # fmt: skip
+_THINKING_LABEL = re.compile(
+    rf"\s*(?:#{{1,6}}[ \t]*)?{_BOLD}?(?:{'|'.join(_THINKING_LABELS)})(?:[ \t]\d+)?"
+    rf"(?:(?:{_BOLD}?:{_BOLD}?|{_BOLD})(?=\s|\Z)|[ \t]*\n)",
+    re.IGNORECASE,
+)
+_FINAL_LABEL = re.compile(
+    rf"(?:^|\n)[ \t]*(?:#{{1,6}}[ \t]*)?{_BOLD}?(?:(?:my |the )?final (?:answer|response|reply)|answer|response|reply)"
+    rf"(?:{_BOLD}?:{_BOLD}?|{_BOLD}(?=[ \t]*\n)|(?<=[a-z])[ \t]*(?=\n))"
+    rf"|{_BOLD}(?:final )?(?:answer|response|reply)(?::{_BOLD}|{_BOLD}:)",
+    re.IGNORECASE,
+)
+_FINAL_AT_START = re.compile(rf"\s*{_BOLD}?final answer(?:{_BOLD}?:{_BOLD}?)[ \t]*", re.IGNORECASE)
+_ACTION_LINE = re.compile(
+    rf"\n[ \t]*{_BOLD}?Action(?: \d+)?:{_BOLD}?[ \t]*`?[\w.-]+`?(?:\[|[ \t]*\n\s*{_BOLD}?Action Input)", re.IGNORECASE
+)
+_NEXT_ROUND = re.compile(rf"\n[ \t]*{_BOLD}?(?:Question|Observation|Thought)(?: \d+)?:.*\Z", _FLAGS)
 _QUOTES = "`\"'“”„«»‘’([{"
 _ENDS_OF_SENTENCES = '.!?…。！？:)]}*"”'
 _WRAPPED = re.compile(
@@ -93,6 +122,8 @@ def split_reasoning(text: str) -> ReasoningSplit:
         final = _BARE_FINAL.search(text, bare.end())
         if final:
             return ReasoningSplit(text[bare.end() : final.start()].strip(), text[final.end() :])
+    if labeled := _split_labels(text):
+        return labeled
     thoughts: list[str] = []
     rest = text
     dangling = False
@@ -115,6 +146,26 @@ def split_reasoning(text: str) -> ReasoningSplit:
     found = bool(thoughts or inner)
     reasoning = "\n\n".join(filter(None, [*thoughts, *inner]))
     return ReasoningSplit(reasoning, without_end_tokens(_unwrapped(rest) if found else rest), dangling=dangling)
+
+
+def _split_labels(text: str) -> ReasoningSplit | None:
+    """Separate reasoning and answer by their labels; None without a label of the answer or of a call."""
+    thinking = _THINKING_LABEL.match(text)
+    if thinking is None:
+        final = _FINAL_AT_START.match(text)
+        return ReasoningSplit("", _NEXT_ROUND.sub("", text[final.end() :])) if final else None
+    final = next((label for label in _FINAL_LABEL.finditer(text, thinking.end()) if not _in_code(text, label)), None)
+    if final is not None:
+        answer = _NEXT_ROUND.sub("", text[final.end() :]).strip()
+        return ReasoningSplit(text[thinking.end() : final.start()].strip(), answer, unfinished=not answer)
+    action = _ACTION_LINE.search(text, thinking.end())
+    if action is None:
+        return None
+    return ReasoningSplit(text[thinking.end() : action.start()].strip(), text[action.start() :].lstrip())
+
+
+def _in_code(text: str, match: re.Match[str]) -> bool:
+    return any(span.start() < match.end() and match.start() < span.end() for span in CODE_SPAN.finditer(text))
 
 
 def _has_channels(text: str) -> bool:
@@ -174,7 +225,7 @@ def _is_boundary(text: str, mark: re.Match[str]) -> bool:
 
 
 def _without_blocks(text: str) -> tuple[str, list[str]]:
-    """Remove blocks of reasoning that begin a later line of a reply; return the text and the blocks."""
+    """Remove blocks of reasoning that begin a later line or sentence of a reply; return the text and the blocks."""
     code = [match.span() for match in CODE_SPAN.finditer(text)]
     blocks: list[str] = []
 
@@ -187,6 +238,10 @@ def _without_blocks(text: str) -> tuple[str, list[str]]:
         return ""
 
     shorter = _MID_TEXT.sub(remove, text)
+    code = [match.span() for match in CODE_SPAN.finditer(shorter)]
+    shorter = _INLINE.sub(remove, shorter)
+    code = [match.span() for match in CODE_SPAN.finditer(shorter)]
+    shorter = _CUT_OFF.sub(remove, shorter)
     return (shorter, blocks) if blocks else (text, [])
 
 
@@ -250,6 +305,17 @@ _REASONING_MODEL = re.compile(
 )
 
 
+_SELF_TALK = re.compile(
+    r"\b(?:the user|user(?:'s| is| wants| asks)|i (?:need|should|have|must|will|want|think|can see)|i'(?:ll|m)|"
+    r"let me|let's|we (?:need|should|have to|must|are asked)|(?:the|this) question|"
+    r"wait|hmm|looking at|so the answer|step by step)\b|用户|我需要|我们"
+)
+"""Words with which a model talks to itself, in lower case."""
+MIN_UNKNOWN_CHARACTERS = 120
+"""Characters of the first reply of an unknown model that are held back in any case."""
+MAX_JUDGED_CHARACTERS = 400
+
+
 class ReasoningHabit:
     """What is known of the way in which a model begins its replies.
 
@@ -278,9 +344,19 @@ class ReasoningHabit:
 
     def holds(self, text: str) -> bool:
         """Return whether the beginning of a reply, in which no reasoning was found, may be reasoning nevertheless."""
-        if _MAY_OPEN.fullmatch(text) or _BARE_CHANNEL.match(text):
+        if _MAY_OPEN.fullmatch(text) or _BARE_CHANNEL.match(text) or _may_be_labeled(text):
             return True
         if self._dangles is not None:
             return self._dangles
         start = text.lstrip(" \n\t*_").lower()
-        return self._suspect or any(start.startswith(words) or words.startswith(start) for words in _REASONING_OPENINGS)
+        if self._suspect or any(start.startswith(words) or words.startswith(start) for words in _REASONING_OPENINGS):
+            return True
+        # Of an unknown model, the first sentences are held as well: they show whether it talks to itself.
+        return len(start) < MIN_UNKNOWN_CHARACTERS or _SELF_TALK.search(start[:MAX_JUDGED_CHARACTERS]) is not None
+
+
+def _may_be_labeled(text: str) -> bool:
+    """Return whether a reply begins with a label of reasoning, or may do so when it goes on."""
+    start = text.lstrip(" \n\t*_#").lower()
+    labels = (*_THINKING_LABELS, "final answer")
+    return _THINKING_LABEL.match(text) is not None or any(f"{label}:".startswith(start) for label in labels)

@@ -63,6 +63,29 @@ _NAME_KEYS = ("name", "tool_name", "tool", "function", "function_name", "action"
 _ARGUMENT_KEYS = ("arguments", "parameters", "args", "input", "action_input", "tool_input", "kwargs", "params")
 _OTHER_KEYS = frozenset(("id", "type", "call_id", "tool_call_id", "index", "thought", "reasoning"))
 _ACTION = re.compile(r"\AAction:\s*", re.IGNORECASE)
+# "Action: search" and "Action Input: kettle" on the next line, or "Action: search[kettle]", up to a line that only the
+# program should have written.
+_BOLD = r"(?:\*\*|__)?"
+_REACT = re.compile(
+    rf"^[ \t]*{_BOLD}Action(?: \d+)?:{_BOLD}[ \t]*`?(?P<call>[A-Za-z_][\w.-]*)`?"
+    rf"(?:[ \t]*\[(?P<inline>[^\]\n]*)\]|[ \t]*\n\s*{_BOLD}Action Input(?: \d+)?:{_BOLD}[ \t]*(?P<input>.*?))"
+    rf"[ \t]*(?=\n\s*{_BOLD}(?:Observation|Thought|Final Answer|Action|Question)\b|\n[ \t]*\n|\Z)",
+    _FLAGS | re.MULTILINE,
+)
+_REACT_BEGINNING = re.compile(
+    rf"^[ \t]*{_BOLD}(?:A|Ac|Act|Acti|Actio|Action ?\d*:?{_BOLD}[ \t]*`?[\w.-]*`?"
+    r"(?:[ \t]*\[[^\]\n]*\]?|[ \t]*\n\s*[*_]{0,2}(?:A|Ac|Act|Acti|Actio|Action ?|Action I\w{0,3}|Action Input.*)?)?"
+    r")\Z",
+    re.DOTALL | re.MULTILINE,
+)
+# <search><query>kettle</query></search>: a tag with the name of a tool, or the complete reply with a query in it.
+_TOOL_TAG = re.compile(
+    r"<(?P<call>[A-Za-z_][\w.-]{0,60})>"
+    r"(?P<inner>(?:\s{0,20}<\w{1,40}>[^<]{0,1000}</\w{1,40}>){1,8}\s{0,20})</(?P=call)>",
+    _FLAGS,
+)
+_CHILD = re.compile(r"<(?P<name>\w+)>(?P<value>[^<]*)</(?P=name)>")
+_QUERY_NAMES = frozenset(("query", "queries", "q", "question", "search_query", "keywords", "input", "text"))
 
 
 class TextCalls(NamedTuple):
@@ -84,6 +107,10 @@ def read_calls(text: str, names: Collection[str]) -> TextCalls:
     """
     found: list[WrittenCall] = []
     rest = _take_marked(text, found)
+    if not found:
+        rest = _take_actions(rest, names, found)
+    if not found:
+        rest = _take_tool_tags(rest, names, found)
     if not found:
         rest = _take_fenced(rest, names, found)
     if not found:
@@ -127,6 +154,50 @@ def _calls_of(match: re.Match[str]) -> Iterator[WrittenCall]:
     else:
         parts = ("tagged", "mistral", "piped", "action", "python", "functools")
         yield from _parsed(next((match[part] for part in parts if match[part] is not None), marked))
+
+
+def _take_actions(text: str, names: Collection[str], found: list[WrittenCall]) -> str:
+    """Remove the actions of a reply in the form of ReAct, with what follows the first: the model invented it."""
+    code = [match.span() for match in CODE_SPAN.finditer(text)]
+    for match in _REACT.finditer(text):
+        name = _offered(match["call"], names)
+        is_all = not names and match["input"] is not None and not text[: match.start()].strip()
+        if (name or is_all) and not any(start < match.start() < end for start, end in code):
+            found.append((name or match["call"], _as_arguments(match["inline"] or match["input"] or "")))
+            return text[: match.start()]
+    return text
+
+
+def _take_tool_tags(text: str, names: Collection[str], found: list[WrittenCall]) -> str:
+    """Remove elements that have the name of an offered tool, or that are the complete reply and contain a query."""
+    code = [match.span() for match in CODE_SPAN.finditer(text)]
+
+    def take(match: re.Match[str]) -> str:
+        children = {child["name"]: child["value"].strip() for child in _CHILD.finditer(match["inner"])}
+        is_query = not children.keys().isdisjoint(_QUERY_NAMES)
+        is_all = is_query and not text.replace(match.group(), "").strip()
+        name = _offered(match["call"], names)
+        if not (name or is_all) or any(start < match.start() < end for start, end in code):
+            return match.group()
+        found.append((name or match["call"], json.dumps(children, ensure_ascii=False)))
+        return ""
+
+    return _TOOL_TAG.sub(take, text)
+
+
+def _offered(name: str, names: Collection[str]) -> str:
+    """Return the offered tool that a name stands for, whatever its case; "" for any other name."""
+    return next((offered for offered in names if offered.lower() == name.lower()), "")
+
+
+def _as_arguments(written: str) -> str:
+    """Return the input of an action as JSON; a text that is no object is the query."""
+    inner = _LANGUAGE_FENCE.match(written)
+    text = (inner[1] if inner else written).strip()
+    values = _json_values(text) or []
+    if len(values) == 1 and isinstance(values[0], dict):
+        return text
+    return json.dumps({"query": text.strip("\"'` ")}, ensure_ascii=False)
 
 
 def _take_fenced(text: str, names: Collection[str], found: list[WrittenCall]) -> str:
@@ -273,13 +344,15 @@ def without_unfinished_calls(text: str, names: Collection[str]) -> str:
         is_call = word[1] in names
     else:
         is_call = word is not None and rest == word.group() and any(name.startswith(word[1]) for name in names)
-    return "" if is_call else rest[: _shown_length(rest)]
+    return "" if is_call else rest[: _shown_length(rest, names)]
 
 
-def _shown_length(text: str) -> int:
+def _shown_length(text: str, names: Collection[str]) -> int:
     code = [match.span() for match in CODE_SPAN.finditer(text) if match.group().endswith("`")]
-    for match in _BEGINNING.finditer(text):
-        if not any(start <= match.start() < end - 1 for start, end in code):
-            return match.start()
+    tags = re.compile("|".join(rf"<{re.escape(name)}\b" for name in names) or "(?!)", re.IGNORECASE)
+    for pattern in (_BEGINNING, _REACT_BEGINNING, tags):
+        for match in pattern.finditer(text):
+            if not any(start <= match.start() < end - 1 for start, end in code):
+                return match.start()
     partial = _PARTIAL.search(text)
     return partial.start() if partial else len(text)

@@ -1,7 +1,8 @@
 """Citation marks in the forms that models use in place of `[1]`, such as `【1】`, `[^1]`, `[Source 1]` or `¹`.
 
 A form becomes `[1]` only if its number is that of a section that was shown, and if it cannot be anything else: the
-"(1)" of a list, the "²" of a unit and everything in code stay.
+"(1)" of a list, the "²" of a unit and everything in code stay. Only a mark behind a line of a code block moves behind
+the block, since the line would not run with it.
 """
 
 from __future__ import annotations
@@ -53,6 +54,13 @@ _SENTENCE_MARK = re.compile(rf"(?<=[\s.!?]){CITATION_MARK.pattern}")
 _WHOLE_FENCE = re.compile(
     r"\A\s*```[ \t]*(?:markdown|md|text|txt|plain(?:text)?)?[ \t]*\n(?P<body>.*?)\n?[ \t]*```\s*\Z", re.DOTALL
 )
+# "apt install kettle [1]", but neither "values = [1]" nor "return [1]".
+_MARK_BEHIND_CODE = re.compile(
+    rf"(?P<last>[^\s=,:;(\[{{<>+*/|&%~!?-][ \t]+){CITATION_MARK.pattern}[ \t]*$"
+    r"|^[ \t]*\[(?P<alone>\d{1,3})\][ \t]*(?=\n```\Z)",
+    re.MULTILINE,
+)
+_OPERATOR_WORD = re.compile(r"\b(?:return|in|print|yield|and|or|not|is|echo|else|if|case|assert|del)\Z")
 _CODED_MARK = re.compile(rf"`(?P<mark>{CITATION_MARK.pattern})`(?!`)")
 _UNFINISHED = re.compile(
     r"[ \t]{0,3}(?:[【〔［\[][^】〕］\]\n]{0,60}\]?|\\\[?[^\]\n]{0,12}\]?|\([^)\n]{0,16}\)?"
@@ -75,7 +83,27 @@ def with_standard_marks(text: str, sources: int) -> str:
     pieces = CODE_SPAN.split(text)
     for position in range(0, len(pieces), 2):
         pieces[position] = _standard(pieces[position], sources)
+    for position in range(1, len(pieces), 2):
+        if pieces[position].startswith("```"):
+            pieces[position] = _marks_behind(pieces[position], sources)
     return "".join(pieces)
+
+
+def _marks_behind(block: str, sources: int) -> str:
+    """Return a block of code with the marks behind its lines moved to a line of their own behind the block."""
+    marks: dict[str, None] = {}
+
+    def take(match: re.Match[str]) -> str:
+        numbers = match[2] or match["alone"]
+        before = block[: match.start() + 1]
+        if "\n" not in before or not _valid(numbers, sources) or _OPERATOR_WORD.search(before):
+            return match.group()
+        marks[f"[{numbers}]"] = None
+        return match["last"] or ""
+
+    code = _MARK_BEHIND_CODE.sub(take, block)
+    is_finished = code.endswith("```") and code.count("```") > 1
+    return f"{code}\n{' '.join(marks)}" if marks and is_finished else code
 
 
 def finished_length(text: str) -> int:

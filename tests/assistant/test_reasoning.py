@@ -29,6 +29,9 @@ BEFORE = {
     "details": f'<details type="reasoning" done="true">{THOUGHT}\n</details>\n',
     "cohere": f"<|START_THINKING|>{THOUGHT}<|END_THINKING|>",
     "channels": f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant<|channel|>final<|message|>",
+    "labels": f"**Thinking:** {THOUGHT} **Answer:** ",
+    "headings": f"## Thinking\n{THOUGHT}\n\n## Answer\n",
+    "ReAct": f"Thought: {THOUGHT}\nFinal Answer: ",
     "closed only": f"{THOUGHT}\n</think>\n\n",
     "closed only, in its line": f"{THOUGHT}</think>",
     "closed channel": f"{THOUGHT}<|end|><|start|>assistant<|channel|>final<|message|>",
@@ -58,16 +61,44 @@ def test_holds_every_stream_of_a_model_that_closed_reasoning_without_opening_it(
 
 def test_streams_at_once_what_does_not_begin_like_reasoning():
     with ScriptedServer(Say(ANSWER)) as server:
+        generator = open_generator(f"openai:tiny@{server.url}")
+        generator.complete(ASK, on_text=[].append)  # the first reply of an unknown model is held for a sentence
+        pieces = []
+        generator.complete(ASK, on_text=pieces.append)
+    assert pieces == ["Boil", " it,", " then", " rinse", " it."]
+
+
+@pytest.mark.parametrize(
+    "thought", ["The user asks how. It is in section 1.", "Kettles. I need to look at the first section, I think."]
+)
+def test_first_reply_of_an_unknown_model_does_not_show_its_reasoning(thought):
+    with ScriptedServer(Say(f"{thought * 4}\n</think>\n{ANSWER}")) as server:
         pieces = []
         open_generator(f"openai:tiny@{server.url}").complete(ASK, on_text=pieces.append)
-    assert pieces == ["Boil", " it,", " then", " rinse", " it."]
+    assert "".join(pieces) == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("It is red. <think>Wait, check it.</think> It holds two litres.", "It is red. It holds two litres."),
+        ("It is red.\n<think>Wait, let me", "It is red.\n"),
+        ("Thought: one\nAction: search\nAction Input: a\nObservation: b\nThought: c\nFinal Answer: Red.", "Red."),
+        ("Final Answer: Red.\nQuestion: And the pot?\nThought: Hm.", "Red."),
+    ],
+)
+def test_removes_reasoning_behind_the_beginning_of_a_reply(text, shown):
+    assert split_reasoning(text).text == shown
 
 
 @pytest.mark.parametrize(
     "text",
     ["The tag `<think>` opens and `</think>` closes.", "The tag </think> closes it.", "End it with </think>.",
      "Write:\n```\n<think>a</think>\n```\nThen wait.", "<think> is a tag that opens, and </think> closes it.",
-     "A <thought> element comes first.", "[1] says so.", "Use `<|channel|>final<|message|>` there."],
+     "A <thought> element comes first.", "[1] says so.",
+     "The tag is <think>.", "Put your thoughts in <think>here</think> tags.", "Thinking, Fast and Slow is a book.",
+     "Reasoning: it is slow.", "Thought: the first step.\nAction: press the button.", "## Thinking\nIt takes time.",
+     "Say so.\n\nAnswer: yes", "Use `<|channel|>final<|message|>` there."],
 )  # fmt: skip
 def test_keeps_a_tag_that_is_only_mentioned(text):
     assert split_reasoning(text).text == text
@@ -92,6 +123,10 @@ CALLS = [
     "<｜tool▁calls▁end｜>",
     '<function_calls><invoke name="search"><parameter name="query">kettle</parameter></invoke></function_calls>',
     f"<think>I search.</think>\n<tool_call>{CALL}</tool_call>",
+    "Thought: I search.\nAction: search\nAction Input: kettle\nObservation: It is red.",
+    'Action: search\nAction Input: {"query": "kettle"}', "**Action:** Search\n**Action Input:** `kettle`",
+    "Thought: I search.\nAction: search[kettle]", "<search><query>kettle</query></search>",
+    "<search>\n  <query>kettle</query>\n</search>",
 ]  # fmt: skip
 SEARCH = Tool(name="search", description="Finds.", parameters={"type": "object", "properties": {}})
 
@@ -111,7 +146,10 @@ def test_a_call_written_as_text_is_a_call_and_nobody_sees_it(written):
 @pytest.mark.parametrize(
     "text",
     ['Send this:\n```json\n{"name": "kettle", "arguments": {}}\n```\nThen wait.', '{"name": "Ada", "age": 3}',
-     "Use `<tool_call>` for that.", "The tag <tool_call> opens a call.", "f(x)"],
+     "Use `<tool_call>` for that.", "The tag <tool_call> opens a call.", "f(x)",
+     "Action: press the button.\nThen wait.", "Action: search\nfor the kettle.", "Use the <search> element.",
+     "Write:\n```\nAction: search\nAction Input: kettle\n```", "<b><i>kettle</i></b>",
+     "Write `<search><query>kettle</query></search>`."],
 )  # fmt: skip
 def test_keeps_what_is_no_call(text):
     assert read_calls(text, ["search"]) == ((), text)

@@ -36,7 +36,7 @@ def test_conversation_with_tools_ends_in_an_answer():
         ("c1", "search", "limescale"),
     ]
     assert (first.finish_reason, first.usage.calls, first.usage.prompt_tokens) == ("stop", 1, 11)
-    assert (last.text, last.calls, pieces) == ("With vinegar.", (), ["With", " vinegar."])
+    assert (last.text, last.calls, "".join(pieces)) == ("With vinegar.", (), "With vinegar.")
     sent = server.bodies[1]
     assert server.bodies[0]["max_tokens"] == 99
     assert sent["tools"] == [{"type": "function", "function": SEARCH.model_dump()}]

@@ -6,6 +6,7 @@ import pytest
 
 from tests.assistant.notes import with_model
 from turnmark.assistant.refusal import UNKNOWN_TEXT
+from turnmark.assistant.steps.mark_forms import with_standard_marks
 from turnmark.assistant.steps.unstated import MarkFilter, read_answer
 from turnmark.assistant.types import Event
 
@@ -24,6 +25,20 @@ UNDERSTOOD = {"text": "{}", "match": "The user's new message:"}
         ("arr[0] is the first one [1].", None, ()),
     ],
 )
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Run:\n\n```bash\napt install kettle [1]\nkettle --on [2]\n```\n\nThen wait.",
+         "Run:\n\n```bash\napt install kettle \nkettle --on \n```\n[1] [2]\n\nThen wait."),
+        ("```python\nx = [1]\nreturn [1]\nf(x)[1]\n```\nDone [2].",
+         "```python\nx = [1]\nreturn [1]\nf(x)[1]\n```\nDone [2]."),
+        ("Run:\n```\nkettle [7]\n```", "Run:\n```\nkettle [7]\n```"),
+    ],
+)  # fmt: skip
+def test_marks_behind_lines_of_code_move_behind_the_block(text, shown):
+    assert with_standard_marks(text, 3) == shown
+
+
 def test_the_mark_is_read_and_removed(written, shown, unstated):
     answer = read_answer(written, 9)
     assert answer.text == (written if shown is None else shown)
