@@ -25,20 +25,6 @@ UNDERSTOOD = {"text": "{}", "match": "The user's new message:"}
         ("arr[0] is the first one [1].", None, ()),
     ],
 )
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("Run:\n\n```bash\napt install kettle [1]\nkettle --on [2]\n```\n\nThen wait.",
-         "Run:\n\n```bash\napt install kettle \nkettle --on \n```\n[1] [2]\n\nThen wait."),
-        ("```python\nx = [1]\nreturn [1]\nf(x)[1]\n```\nDone [2].",
-         "```python\nx = [1]\nreturn [1]\nf(x)[1]\n```\nDone [2]."),
-        ("Run:\n```\nkettle [7]\n```", "Run:\n```\nkettle [7]\n```"),
-    ],
-)  # fmt: skip
-def test_marks_behind_lines_of_code_move_behind_the_block(text, shown):
-    assert with_standard_marks(text, 3) == shown
-
-
 def test_the_mark_is_read_and_removed(written, shown, unstated):
     answer = read_answer(written, 9)
     assert answer.text == (written if shown is None else shown)
@@ -122,3 +108,17 @@ def test_keeps_what_is_no_citation(text):
 
 def test_removes_a_fence_around_an_answer_with_citations():
     assert read_answer("```markdown\nBoil it [1].\n```", 3).text == "Boil it [1]."
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Run:\n\n```bash\napt install kettle [1]\nkettle --on [2]\n```\n\nThen wait.",
+         "Run:\n\n```bash\napt install kettle \nkettle --on \n```\n[1] [2]\n\nThen wait."),
+        ("```python\nx = [1]\nreturn [1]\nf(x)[1]\n```\nDone [2].",
+         "```python\nx = [1]\nreturn [1]\nf(x)[1]\n```\nDone [2]."),
+        ("Run:\n```\nkettle [7]\n```", "Run:\n```\nkettle [7]\n```"),
+    ],
+)  # fmt: skip
+def test_marks_behind_lines_of_code_move_behind_the_block(text, shown):
+    assert with_standard_marks(text, 3) == shown
