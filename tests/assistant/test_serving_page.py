@@ -342,7 +342,8 @@ def test_documents_are_listed_and_opened(server, chromium, width):
     assert EVIL in text(chromium, "#opened-text")
     assert chromium.run("document.activeElement.id") == "back"
     enter(chromium)
-    assert chromium.run("document.activeElement.id") == "words"
+    assert chromium.run("document.activeElement.matches('#listed .open')"), "the focus returns to the document"
+    chromium.run("document.getElementById('words').focus()")
     typed(chromium, "zebra")
     enter(chromium)
     chromium.wait(lambda: text(chromium, "#counted") == "0 documents")
@@ -373,10 +374,7 @@ def chosen(page: Page) -> str:
 @pytest.mark.parametrize("width", [1280, 390])
 def test_conversation_keeps_the_model_chosen_with_the_keyboard(chosen_from, endpoint, chromium, width):
     page = chromium
-    page.open(f"{chosen_from.url}/", width=width)
-    page.run("sessionStorage.clear(); localStorage.clear()")
-    page.open(f"{chosen_from.url}/", width=width)
-    page.wait(lambda: page.run("document.activeElement.id === 'message'"))
+    fresh_page(page, chosen_from, width)
     assert chosen(page) == "home + work · quotations only"
     assert "2 documents" in text(page, "#holds")
     press(page, "Tab")
@@ -423,3 +421,127 @@ def typed_key(page: Page, letter: str) -> None:
     about = {"key": letter, "code": f"Key{letter.upper()}", "windowsVirtualKeyCode": ord(letter.upper())}
     page.send("Input.dispatchKeyEvent", type="keyDown", text=letter, **about)
     page.send("Input.dispatchKeyEvent", type="keyUp", **about)
+
+
+FOCUSED = """(() => {
+  const one = document.activeElement, box = one.getBoundingClientRect();
+  const shown = document.elementFromPoint(box.x + box.width / 2, box.y + Math.min(box.height / 2, 20));
+  const ring = getComputedStyle(one.id === 'message' ? one.parentElement : one).outlineStyle;
+  const name = one.id || one.getAttribute('aria-label') || one.className || one.tagName;
+  return [name, ring === 'solid', Boolean(shown) && (one.contains(shown) || shown.contains(one))];
+})()"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_focus_is_always_visible_and_dialogs_return_it(chosen_from, chromium, width):
+    page = chromium
+    fresh_page(page, chosen_from, width)
+    ask(page, "What does the server have?")
+    done(page)
+    page.run("document.querySelectorAll('details.more').forEach((one) => { one.open = true; })")
+    page.run("document.querySelector('.skip').focus()")
+    stops = [page.run(FOCUSED)]
+    while stops[-1][0] != "send":
+        press(page, "Tab")
+        page.wait(lambda: page.run(FOCUSED)[2], seconds=10)
+        stops.append(page.run(FOCUSED))
+    names = [name for name, _, _ in stops]
+    assert names[:5] == ["skip", "fresh", "history", "library", "theme"]
+    assert [name for name, ring, shown in stops if not (ring and shown)] == []
+    for name in (
+        "Copy the answer",
+        "Edit the question and ask again",
+        "Good answer",
+        "Bad answer",
+        "message",
+        "models",
+    ):
+        assert name in names
+    for opener, dialog in (("history", "conversations"), ("library", "documents")):
+        focus_and_enter(page, opener)
+        page.wait(lambda dialog=dialog: count(page, f"#{dialog} .list button"))
+        inside = f"document.getElementById('{dialog}').contains(document.activeElement)"
+        for _ in range(12):
+            assert page.run(f"{inside} || document.activeElement === document.body"), "the focus stays in the dialog"
+            press(page, "Tab")
+        escape(page)
+        page.wait(lambda dialog=dialog: not page.run(f"document.getElementById('{dialog}').open"))
+        assert page.run("document.activeElement.id") == opener
+
+
+def fresh_page(page: Page, server: Server, width: int) -> None:
+    """Open the page of a server without a token, with nothing stored."""
+    page.open(f"{server.url}/", width=width)
+    page.run("sessionStorage.clear(); localStorage.clear()")
+    page.open(f"{server.url}/", width=width)
+    page.wait(lambda: page.run("document.activeElement.id === 'message'"))
+
+
+def test_new_question_is_at_the_top_below_the_header(chosen_from, endpoint, chromium):
+    page = chromium
+    fresh_page(page, chosen_from, 390)
+    page.run("chooseModel('work/openai:tiny'); 1")
+    for _ in range(2):
+        endpoint.replies = [Say("{}"), Say("\n\n".join(["A red disk. [1]"] * 40))]
+        ask(page, "What does the server have?")
+        done(page)
+        top = "[...document.querySelectorAll('.asked')].at(-1).getBoundingClientRect().top"
+        page.wait(lambda top=top: 50 < page.run(top) < 130, seconds=10)
+
+
+def test_text_from_right_to_left_is_drawn_so(chosen_from, endpoint, chromium):
+    page = chromium
+    fresh_page(page, chosen_from, 390)
+    page.run("chooseModel('work/openai:tiny'); 1")
+    endpoint.replies = [Say("{}"), Say("القرص أحمر. [1]\n\n- القرص [1]\n\nThe disk is red. [1]")]
+    ask(page, "ما لون القرص؟")
+    done(page)
+    directions = (
+        "[...document.querySelectorAll('.asked, .said p, .said li')].map((one) => getComputedStyle(one).direction)"
+    )
+    assert page.run(directions) == ["rtl", "rtl", "rtl", "ltr"]
+
+
+def test_server_that_is_gone_and_comes_back_with_another_index(chosen_from, chromium, tmp_path, monkeypatch):
+    page = chromium
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path))
+    for name in ("first", "second"):
+        build_index(notes(tmp_path / name, tea=f"# Tea\n\nThe {name} tea is green.\n"), name, retriever="bm25")
+    with serving(tmp_path, indexes=("first",)) as running:
+        fresh_page(page, running, 390)
+        ask(page, "What color is the tea?")
+        done(page)
+    port = running.url.rsplit(":", 1)[1]
+    for _ in range(3):
+        page.run("document.querySelector('[data-rating=good]').click()")
+    page.wait(lambda: count(page, ".turn .failed"))
+    assert text(page, ".turn .failed").startswith("The server cannot be reached."), "one line, however often it fails"
+    ask(page, "Is the tea green?")
+    done(page)
+    assert "The server cannot be reached." in text(page, ".turn:last-child .failed")
+    with serving(tmp_path, "--port", port, indexes=("second",)):
+        page.run("document.querySelector('.turn:last-child .again').click()")
+        page.wait(lambda: "Try again to ask second" in text(page, ".turn:last-child .failed"))
+        page.run("document.querySelector('.turn:last-child .again').click()")
+        page.wait(lambda: "second tea" in text(page, ".turn:last-child .said"))
+
+
+def test_hundred_conversations_can_be_searched(chosen_from, chromium):
+    page = chromium
+    fresh_page(page, chosen_from, 390)
+    ask(page, "What does the server have?")
+    done(page)
+    page.run(
+        "for (let n = 0; n < 100; n += 1) localStorage.setItem(KEY + n, JSON.stringify({ ...conversation, id: `${n}`,"
+        " changed: n, turns: [{ ...conversation.turns[0], question: `Question ${n}?` }] }))"
+    )
+    focus_and_enter(page, "history")
+    page.wait(lambda: count(page, "#saved li") == 101)
+    page.run("document.getElementById('conversations').scrollTop = 2000; 1")
+    close = "document.querySelector('#conversations .close').getBoundingClientRect()"
+    assert 0 < page.run(f"{close}.top") < 100, "the button stays in view"
+    page.run("document.getElementById('sought').focus(); 1")
+    typed(page, "question 42")
+    assert text(page, "#saved .open bdi") == "Question 42?"
+    assert page.run("document.documentElement.scrollWidth <= innerWidth")
+    escape(page)

@@ -227,3 +227,16 @@ def test_narrow_screen_shows_list_or_sample(chromium, url):
     chromium.run("history.back()")
     chromium.wait(lambda: not chromium.run("document.body.classList.contains('open')"))
     assert chromium.said == []
+
+
+def test_metric_stays_in_view_while_a_narrow_table_is_scrolled(chromium, url):
+    chromium.open(url, 390, 844)
+    wide = "[...document.querySelectorAll('.box')].find((one) => one.scrollWidth > one.clientWidth)"
+    assert chromium.run(f"Boolean({wide})")
+    chromium.run(f"{wide}.scrollLeft = 10000")
+    edges = "(({{left, right}}) => [left, right])({}.getBoundingClientRect())"
+    left, right = chromium.run(edges.format(wide))
+    first, _ = chromium.run(edges.format(f"{wide}.querySelector('tbody th')"))
+    _, last = chromium.run(edges.format(f"{wide}.querySelector('tbody tr').lastElementChild"))
+    assert left <= first <= left + 2
+    assert right - 2 <= last <= right

@@ -3,6 +3,11 @@
 
 class Refused extends Error {}
 
+// Returns what the user is told about an error.
+function messageOf(error) {
+  return error instanceof Refused ? error.message : "The server cannot be reached. Check that it is running, then try again.";
+}
+
 async function ask(question) {
   const controller = new AbortController(), asked = model.id;
   setRunning(controller);  // before the turn is drawn, since it hides what would move the turn
@@ -17,9 +22,13 @@ async function ask(question) {
     announce(`Answered: ${reply.answer}`.slice(0, 400));
   } catch (error) {
     const left = controller.signal.aborted;
-    turn.failed(left ? "Stopped." : error instanceof Refused ? error.message : "The server cannot be reached. Check that it is running, then try again.", () => ask(question));
+    let message = left ? "Stopped." : messageOf(error);
+    if (error.status === 404 && await loadModels()) {  // the server was started again with other indexes
+      chooseModel(conversation.model);
+      message = `The server no longer has what you asked. Try again to ask ${$("models").title}.`;
+    }
+    turn.failed(message, () => ask(question));
     if (error.status === 401) await askForToken(true);
-    if (error.status === 404 && await loadModels()) chooseModel(conversation.model);  // the server was started with other indexes
   } finally {
     setRunning(null);
   }
@@ -74,6 +83,7 @@ async function errorOf(answer) {
   let said = `The server reported an error (status ${answer.status}).`;
   try { said = (await answer.json()).error.message; } catch { /* the error is not from Turnmark */ }
   const wait = answer.headers.get("Retry-After");
+  said = said[0].toUpperCase() + said.slice(1);
   const error = new Refused(answer.status === 429 && wait ? `${said} (try again in about ${wait} s)` : said);
   error.status = answer.status;
   return error;

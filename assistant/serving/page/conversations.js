@@ -45,13 +45,19 @@ function save(conversation) {
   }
 }
 
+const MANY_CONVERSATIONS = 8;  // from this number on, they can be searched
+
 function openConversations() {
+  $("sought").value = "";
   listConversations();
   $("conversations").showModal();
 }
 
 function listConversations() {
-  const rows = savedConversations().map((one) => {
+  const saved = savedConversations(), words = $("sought").value.trim().toLowerCase();
+  $("sought").hidden = saved.length < MANY_CONVERSATIONS;
+  const isSought = (one) => one.turns.some((turn) => turn.question.toLowerCase().includes(words));
+  const rows = saved.filter(isSought).map((one) => {
     const title = one.turns[0].question;
     const questions = `${one.turns.length} question${one.turns.length === 1 ? "" : "s"}`;
     const when = [new Date(one.changed).toLocaleString(), shownModel(one.model) || one.model, questions].join(" · ");
@@ -66,8 +72,10 @@ function listConversations() {
     remove.setAttribute("aria-label", `Delete: ${title}`);
     return el("li", "", open, el("span", "row-actions", write, remove));
   });
-  $("saved").replaceChildren(...(rows.length ? rows : [el("li", "dim", "No conversation is saved yet.")]));
+  $("saved").replaceChildren(...(rows.length ? rows : [el("li", "dim", saved.length ? "No question contains this." : "No conversation is saved yet.")]));
 }
+
+$("sought").addEventListener("input", listConversations);
 
 function forget(one) {
   localStorage.removeItem(KEY + one.id);
@@ -141,7 +149,7 @@ async function rate(turn, rating, thumbs) {
     turn.problem("");
     announce(`Rated ${rating}`);
   } catch (error) {
-    turn.problem(error instanceof Refused ? error.message : "The rating could not be sent: the server cannot be reached.");
+    turn.problem(messageOf(error));
   }
 }
 

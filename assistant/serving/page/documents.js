@@ -2,6 +2,7 @@
 // The documents of the index: a list with the state of their files, and the text of each.
 
 const STATES = { changed: "changed since the index was built", missing: "file is missing" };
+let openedFrom = null;  // the button of the document that is shown
 
 async function openLibrary() {
   $("words").value = "";
@@ -19,13 +20,16 @@ async function listDocuments() {
     $("counted").textContent = total > data.length ? `The first ${data.length} of ${total} documents` : `${total} document${total === 1 ? "" : "s"}`;
     $("listed").replaceChildren(...data.map(documentRow));
   } catch (error) {
-    $("counted").textContent = error instanceof Refused ? error.message : "The server cannot be reached.";
+    $("counted").textContent = messageOf(error);
   }
 }
 
 function documentRow(one) {
   const about = [one.path || one.document, one.date, `${one.passages} passage${one.passages === 1 ? "" : "s"}`].filter(Boolean).join(" · ");
-  const open = button("open", el("bdi", "", one.title || one.path), () => openDocument(one.document));
+  const open = button("open", el("bdi", "", one.title || one.path), () => {
+    openedFrom = open;
+    openDocument(one.document);
+  });
   open.append(el("span", "dim", about));
   if (STATES[one.state]) open.append(el("span", `dim ${one.state}`, STATES[one.state]));
   return el("li", "", open);
@@ -41,7 +45,7 @@ async function openDocument(id) {
     showList(false);
     $("back").focus();
   } catch (error) {
-    $("counted").textContent = error instanceof Refused ? error.message : "The server cannot be reached.";
+    $("counted").textContent = messageOf(error);
   }
 }
 
@@ -56,5 +60,5 @@ $("find").addEventListener("submit", (event) => {
 });
 $("back").addEventListener("click", () => {
   showList(true);
-  $("words").focus();
+  (openedFrom || $("words")).focus();
 });

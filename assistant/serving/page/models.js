@@ -18,7 +18,7 @@ async function loadModels() {
       fillMenu();
       return true;
     } catch (error) {
-      $("holds").textContent = error instanceof Refused ? error.message : "The server cannot be reached. Check that it is running, then reload the page.";
+      $("holds").textContent = messageOf(error);
       $("holds").className = "failed";
       return false;
     }
