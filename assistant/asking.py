@@ -189,7 +189,8 @@ def merge_roles(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
     for message in messages:
         if merged and merged[-1].role == message.role:
             text = f"{merged[-1].content}\n\n{message.content}"
-            merged[-1] = PromptMessage(role=message.role, content=text)
+            pictures = (*merged[-1].pictures, *message.pictures)
+            merged[-1] = PromptMessage(role=message.role, content=text, pictures=pictures)
         else:
             merged.append(message)
     return merged

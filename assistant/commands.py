@@ -29,6 +29,7 @@ from turnmark.core.flags import AsJson, Request, RequestCommand, command_from
 from turnmark.core.untrusted import ellipsize, one_line, valid_text
 from turnmark.core.usage import CommandGroup
 from turnmark.corpora.types import Message
+from turnmark.retrieval.commands import DESCRIBE_NEEDS_FOLDER, DescribeSpec
 
 if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
@@ -58,6 +59,7 @@ class AskRequest(Request):
         ),
     ] = None
     folder: Folder = None
+    describe: DescribeSpec = None
     assistant: ConfigOverIndex = AssistantConfig()
     generator: Generators = (EXTRACTIVE,)
     history: Annotated[
@@ -84,6 +86,8 @@ def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
     if request.folder is not None:
         errors.collect(open_contenders, without_index(config), generators)
         config = _over_folder(request, config, errors, err=True)
+    elif request.describe is not None:
+        errors.add(DESCRIBE_NEEDS_FOLDER)
     config = with_index(config, errors)
     answer: Callable[[str, bool], None] | None = None
     if len(generators) > 1:
@@ -201,6 +205,7 @@ class ChatSessionRequest(Request):
     """The options of `turnmark chat`."""
 
     folder: Folder = None
+    describe: DescribeSpec = None
     assistant: ConfigOverIndex = AssistantConfig()
     resume: Annotated[
         str | None,
@@ -231,6 +236,8 @@ def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade
         if stdin_is_terminal():
             waiting = PromptDuringBuild(console, prompt_session(COMMANDS, not request.no_save))
         config = _over_folder(request, config, errors, carry_out=waiting.carry_out if waiting else None)
+    elif request.describe is not None:
+        errors.add(DESCRIBE_NEEDS_FOLDER)
     with ExitStack() as stack:
         if request.resume is not None:
             session = errors.collect(resume_session, request.resume or None, not request.no_save)
@@ -282,7 +289,8 @@ def _over_folder(
 
     assert request.folder is not None, "called for a request with a folder"
     typed = config.index if "index" in request.typed else ""
-    names = index_folder(request.folder, typed, config.retriever, errors, err, carry_out or build_with_bar)
+    carry_out = carry_out or build_with_bar
+    names = index_folder(request.folder, typed, config.retriever, errors, err, carry_out, request.describe)
     return config.model_copy(update={"index": names})
 
 

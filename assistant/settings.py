@@ -46,7 +46,7 @@ _NEVER = ("help", "help-all", "version", "json", "token")
 """Flags that no file may set."""
 _ACCESS = ("host", "port", "token", "http")
 """Flags of `serve` and `mcp` that decide who can reach the server. A project's file may not set them."""
-_SPECS = ("judge", *(flag.key for flag in flags_of(AssistantConfig).values() if flag.has(FlagMark.SPEC)))
+_SPECS = ("judge", "describe", *(flag.key for flag in flags_of(AssistantConfig).values() if flag.has(FlagMark.SPEC)))
 """Flags whose values are specs, or `STEP=SPEC`."""
 _RUNS_CODE = ("python", "llama-index")
 """Names of specs that run code of the user."""

@@ -162,6 +162,7 @@ class _Cutter:
         self.document, self.text, self.tokenize, self.size = document, document.text, tokenize, size
         self.tokens = _token_starts(self.text, tokenize)
         self.block_starts = [block.start for block in document.blocks]
+        self.description_starts = [described.start for described in document.descriptions]
         self.heading = cache(self._heading)
         self.head = cache(self._head)
         self.captioned_head = cache(self._captioned_head)
@@ -183,6 +184,20 @@ class _Cutter:
         return "", "", 0
 
     def header(self, start: int) -> str:
+        """Return what is repeated above a passage: the mark of the description in which it begins, and the head of the
+        table in which it begins.
+        """
+        return "\n\n".join(filter(None, (self._mark_above(start), self._head_above(start))))
+
+    def _mark_above(self, start: int) -> str:
+        """Return the mark of the description that a position is in, if it is below the mark; else an empty text."""
+        at = bisect_right(self.description_starts, start) - 1
+        if at < 0 or not self.document.descriptions[at].start < start < self.document.descriptions[at].end:
+            return ""
+        mark = self.description_starts[at]
+        return self.text[mark : self.text.find("\n", mark)]
+
+    def _head_above(self, start: int) -> str:
         """Return the head of the table that a position is in, if it is below the head; else an empty text."""
         at = self._table(start)
         if at is None or start <= self.block_starts[at] + len(self.head(at)):

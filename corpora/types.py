@@ -47,6 +47,19 @@ class Picture(Record):
     )
     alt: str = Field(default="", description="alternative text or caption in the document")
 
+    @property
+    def file_name(self) -> str:
+        """The name of the stored file."""
+        return f"{self.sha256}{self.suffix}"
+
+
+class DescribedPicture(Picture):
+    """A picture whose description is a part of its document's text, from `start` to `end`."""
+
+    document: str = Field(description="id of the document")
+    end: int = Field(description="offset after the description")
+    model: str = Field(description="name of the model that described it")
+
 
 class TableData(Record):
     """A table of a document, with its cells as they are shown.
@@ -94,6 +107,9 @@ class Document(Record):
     tables: tuple[TableData, ...] = Field(
         default=(), description="tables that the reader found; those of other documents are read from the text"
     )
+    descriptions: tuple[DescribedPicture, ...] = Field(
+        default=(), description="pictures whose descriptions were inserted into the text"
+    )
     remarks: tuple[str, ...] = Field(
         default=(), description="what the owner of the file should know about how it was read, e.g. a guessed encoding"
     )
@@ -122,7 +138,9 @@ class Passage(Record):
     )
     date: str = Field(default="", description="date of the document")
     header: str = Field(
-        default="", description="head of the table in which `text` begins: its caption and column names, as Markdown"
+        default="",
+        description="what `text` continues: the mark of a picture's description, and the head of a table (its caption "
+        "and column names, as Markdown)",
     )
     index: str = Field(
         default="",

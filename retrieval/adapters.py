@@ -22,6 +22,7 @@ from turnmark.core.specs import Spec, load_python
 from turnmark.core.untrusted import describe_error
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import RankedList, RankedRows, fuse
+from turnmark.retrieval.pictures import PictureStore
 from turnmark.retrieval.search import VARIANT_WEIGHT
 from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -57,6 +58,9 @@ class LlamaIndexRetriever(Retriever):
 
     def neighbors(self, passage: Passage) -> list[Passage]:
         return self.index.neighbors(passage)
+
+    def pictures(self) -> PictureStore | None:
+        return self.index.pictures
 
     def _hits(self, query: Query, k: int) -> list[Hit]:
         texts = query.texts()

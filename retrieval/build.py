@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from turnmark.core.console import NoProgress, Progress, shown_progress
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -43,11 +43,13 @@ from turnmark.retrieval.components import (
     open_encoders,
     write_checksums,
 )
+from turnmark.retrieval.describing import DescribingPlan, describer_to_use
 from turnmark.retrieval.embed import DEFAULT_EMBEDDER
 from turnmark.retrieval.encoding_steps import EncodingSteps
 from turnmark.retrieval.kinds import RETRIEVERS
 from turnmark.retrieval.levels import sure_from
 from turnmark.retrieval.manifest import FORMAT, BuildSettings, Manifest, read_manifest
+from turnmark.retrieval.picture_build import BuildPictures
 from turnmark.retrieval.reading import (
     KnownFile,
     SourceEntry,
@@ -83,6 +85,8 @@ BLOCK = 256
 """Number of passages that are sorted by length together. A part of them is embedded and checkpointed at a time."""
 GPU_BLOCK = 8192
 """The same on a GPU, which embeds a block in a second or so, while the one before is written."""
+STAGING = ".pictures"
+"""Folder in an index's folder into which readers write pictures during a build."""
 CALIBRATED = ("sure_from", "weights")
 """Fields of the manifest that are measured on the finished index."""
 
@@ -104,6 +108,10 @@ class BuildReport:
         unread: the number of files of types that are not read, by suffix.
         left_out: what the readers left out of the files that they read, by reason.
         remarks: what the owners of files should know about how they were read, e.g. a guessed encoding.
+        plan: what describing pictures takes, as estimated before; None: they are not described.
+        described: pictures that were described now.
+        descriptions: descriptions in the passages.
+        spent: what the descriptions took, in words.
     """
 
     name: str
@@ -121,6 +129,10 @@ class BuildReport:
     unread: dict[str, int] = field(default_factory=dict)
     left_out: Counter[str] = field(default_factory=Counter)
     remarks: list[Problem] = field(default_factory=list)
+    plan: DescribingPlan | None = None
+    described: int = 0
+    descriptions: int = 0
+    spent: str = ""
 
 
 def build_index(
@@ -134,6 +146,9 @@ def build_index(
     progress: Progress | None = None,
     internal: bool = False,
     engine: str = LOCAL,
+    describe: str | None = None,
+    budget: str | None = None,
+    dry_run: bool = False,
 ) -> BuildReport:
     """Build, continue or update an index from a folder or a file.
 
@@ -145,11 +160,26 @@ def build_index(
         internal: an index for a benchmark's corpus; waits for another process that builds the same index.
         engine: where the models run: `local` in this process, else on a Ray cluster (`turnmark.retrieval.workers`).
             Files are always written by this process, and the index is the same.
+        describe: spec of the model that describes pictures, or `none`. None: the one that the index was built with.
+        budget: limit of what describing may spend, e.g. `200k` or `$5`.
+        dry_run: only read, and report what describing would take; the index stays as it is.
     """
     settings = build_settings(retriever or retriever_to_build(), embedder or DEFAULT_EMBEDDER)
     chooses = embedder is None and settings.embedder == DEFAULT_EMBEDDER
     kept = "" if retriever is None or internal else str(RETRIEVERS.check(retriever))
-    return _build(source, name, settings, kept, include, exclude, progress, internal, engine, chooses)
+    describing = Describing(describe, budget, dry_run)
+    return _build(source, name, settings, kept, include, exclude, progress, internal, engine, chooses, describing)
+
+
+class Describing(NamedTuple):
+    """How a build describes pictures; for the fields see `build_index`."""
+
+    spec: str | None = None
+    budget: str | None = None
+    dry_run: bool = False
+
+
+DESCRIBING_AS_BEFORE = Describing()
 
 
 def _build(
@@ -163,6 +193,7 @@ def _build(
     internal: bool,
     engine: str,
     chooses: bool = False,
+    describing: Describing = DESCRIBING_AS_BEFORE,
 ) -> BuildReport:
     """Check what the settings of a build need, and run it; `retriever` is the spec that the index keeps."""
     check_engine(engine)
@@ -174,14 +205,15 @@ def _build(
     folder.mkdir(parents=True, exist_ok=True)
     with lock_index(folder, wait=internal):
         globs = tuple(include), tuple(exclude)
-        build = Build(source, folder, settings, retriever, *globs, progress or NoProgress(), internal, engine, chooses)
+        build = Build(
+            source, folder, settings, retriever, *globs, progress or NoProgress(), internal, engine, chooses, describing
+        )
         try:
             return build.run()
         except RequestError:
             # Delete a folder that only this call made. Files of an earlier call stay, since the same command may
             # continue them later, for example when the embedder is available again.
-            if build.fresh:
-                shutil.rmtree(folder if build.old is None else build.files, ignore_errors=True)
+            build.delete_fresh()
             raise
 
 
@@ -217,6 +249,7 @@ class Build:
     engine: str
     chooses: bool = False
     """Whether the embedder is chosen by the languages of the documents."""
+    describing: Describing = DESCRIBING_AS_BEFORE
 
     def __post_init__(self) -> None:
         self.report = BuildReport(self.folder.name)
@@ -224,17 +257,48 @@ class Build:
         self.generation = self.old.generation + 1 if self.old else 1
         self.files = self.folder / f"g{self.generation:04d}"
         self.fresh = not self.files.exists()
+        self.pictures: BuildPictures | None = None
+
+    def delete_fresh(self) -> None:
+        """Delete the files that only this run made."""
+        if self.fresh:
+            shutil.rmtree(self.folder if self.old is None else self.files, ignore_errors=True)
 
     def run(self) -> BuildReport:
-        """Build the index; after an error the unfinished files stay."""
+        """Build the index, or plan it; after an error the unfinished files stay."""
         try:
-            with closing(self._reader()) as reader:
-                return self._run(reader)
+            with ExitStack() as stack:
+                kept = self.old.described.spec if self.old and self.old.described else ""
+                describer = describer_to_use(self.describing.spec, kept, self.describing.budget)
+                if describer is not None:
+                    self.pictures = stack.enter_context(closing(BuildPictures(describer, self.folder / STAGING)))
+                reader = stack.enter_context(closing(self._reader()))
+                return self._plan(reader) if self.describing.dry_run else self._run(reader)
         except sqlite3.Error as error:
             raise TurnmarkError(
                 f"index {self.folder.name!r} cannot be written: {error} ({self.files}); with room and the right to "
                 "write there, the same command goes on"
             ) from error
+
+    def _plan(self, reader: SourceReader) -> BuildReport:
+        """Read the source and plan its descriptions."""
+        if self.chooses:
+            self._choose_embedder(reader)
+        self._prepare(reader, Models(self.settings))
+        self.progress.start("reading", None)
+        if self.pictures is not None:
+            self.report.plan = self.pictures.collect(self._counted(reader.entries()))
+        self.delete_fresh()
+        return self.report
+
+    def _prepare(self, reader: SourceReader, models: Models) -> str:
+        """Have the reader take over unchanged files; return the fingerprint of all that makes passages from files."""
+        reader.window = models.window()
+        made_by = f"{readers_mark()} {reader.window.size} tables {TABLES_VERSION}\n{models.mark()}"
+        if self.pictures is not None:
+            made_by += f"\n{self.pictures.describer.fingerprint}"
+        reader.current, reader.current_tables, reader.known = self._current(made_by)
+        return made_by
 
     def _run(self, reader: SourceReader) -> BuildReport:
         began = time.monotonic()
@@ -245,13 +309,12 @@ class Build:
         store, checkpoint = PassageStore(self.files / "passages.db", write=True), Checkpoint(self.files)
         tables = TableWriter(self.files / UNFINISHED_TABLES)
         try:
-            window = models.window()
-            made_by = f"{readers_mark()} {window.size} tables {TABLES_VERSION}\n{models.mark()}"
-            reader.window, reader.tables = window, tables
-            reader.current, reader.current_tables, reader.known = self._current(made_by)
+            reader.tables = tables
+            made_by = self._prepare(reader, models)
             known = self._read(store, reader)
             tables.finish()
-            manifest = self._manifest(store, tables, models, window)
+            assert reader.window is not None, "see `_prepare`"
+            manifest = self._manifest(store, tables, models, reader.window)
             if self.old and self._same(self.old, manifest):
                 self.report.unchanged = True
                 update = {name: getattr(self.old, name) for name in ("generation", "created", "version", *CALIBRATED)}
@@ -259,7 +322,9 @@ class Build:
             else:
                 self._reuse(store, checkpoint, manifest, models.encoders)
                 self._encode(store, checkpoint, models)
-                manifest = self._write(BuildFiles(self.files, manifest, store, checkpoint, self.progress))
+                write_pictures = self.pictures.write if self.pictures else None
+                files = BuildFiles(self.files, manifest, store, checkpoint, self.progress, write_pictures)
+                manifest = self._write(files)
         finally:
             checkpoint.close()
             store.close()
@@ -295,7 +360,8 @@ class Build:
     def _reader(self) -> SourceReader:
         """Return the reader of the source, which has not read anything yet."""
         watch = ReadingReport(self._tell_reading)
-        return SourceReader(self.source, self.include, self.exclude, None, None, {}, watch)
+        folder = self.pictures.staging if self.pictures else None
+        return SourceReader(self.source, self.include, self.exclude, None, None, {}, watch, folder)
 
     def _choose_embedder(self, reader: SourceReader) -> None:
         """Choose the embedder by the languages of the current generation, or else of the first documents.
@@ -315,7 +381,7 @@ class Build:
         self.progress.start("reading", None)
         stamped: list[SourceEntry] = []
         torn: set[str] = set()  # documents that lost passages to another one
-        for block in _blocks(self._counted(reader.entries()), BLOCK):
+        for block in _blocks(map(reader.cut, self._entries(reader)), BLOCK):
             passages = [passage for entry in block for passage in entry.passages]
             doubled = store.add_passages(passages)
             torn |= {passage.document for passage in passages if passage.id in set(doubled)} if doubled else set()
@@ -344,6 +410,19 @@ class Build:
             self.report.gone = len(reader.current.document_ids() - store.document_ids())
         return known_of(stamped, lambda document: document not in torn)
 
+    def _entries(self, reader: SourceReader) -> Iterator[SourceEntry]:
+        """Yield the entries of the source, with the descriptions of their pictures."""
+        entries = self._counted(reader.entries())
+        if self.pictures is None:
+            yield from entries
+            return
+        self.report.plan = self.pictures.collect(entries)
+        descriptions = self.pictures.describe(self.progress)
+        self.report.described, self.report.spent = descriptions.described, descriptions.spent
+        self.progress.start("cutting passages", None)
+        yield from self.pictures.entries()
+        self.report.descriptions = len(self.pictures.placed)
+
     def _counted(self, entries: Iterable[SourceEntry]) -> Iterator[SourceEntry]:
         """Yield the entries, and report each as progress."""
         for entry in entries:
@@ -356,6 +435,8 @@ class Build:
             return None, None, {}
         index = StoredIndex(self.folder, self.old)
         try:
+            if self.pictures is not None:
+                self.pictures.current = index.pictures
             store, known = index.store, read_known(self.folder, self.old.generation, made_by)
         except TurnmarkError:  # damaged: everything is read again
             return None, None, {}
@@ -387,6 +468,7 @@ class Build:
             exact=bool(self.settings.embedder) and not self.settings.server and self.report.passages <= FLAT_LIMIT,
             retriever=self.retriever,
             server=self.settings.server,
+            described=self.pictures.info() if self.pictures else None,
             skipped=len(self.report.problems),
             unread=self.report.unread,
             left_out=dict(self.report.left_out),

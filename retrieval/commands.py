@@ -46,6 +46,16 @@ IndexNames = Annotated[
     ),
 ]
 
+DESCRIBE_NEEDS_FOLDER = "--describe needs a FOLDER to index"
+DescribeSpec = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SPEC",
+        help="Model that describes the pictures in the documents, e.g. openai:gpt-4o-mini; none: no longer; default: "
+        "the one that the index was built with",
+    ),
+]
+
 MAX_SHOWN_PROBLEMS = 20
 
 
@@ -78,6 +88,14 @@ class BuildRequest(Request):
         tuple[str, ...], typer.Option(metavar="GLOB", help="Leave out matching paths, e.g. 'drafts/*'; repeatable")
     ] = ()
     engine: Annotated[str, typer.Option(metavar="local|ray[://HOST]", help="Where models run", hidden=True)] = "local"
+    describe: DescribeSpec = None
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="AMOUNT", help="Limit of what describing may spend: tokens (200k) or money ($5)"),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say how many pictures there are and what describing them would cost")
+    ] = False
     watch: Annotated[bool, typer.Option("--watch", help="Watch the folder and index changed files until Ctrl-C")] = (
         False
     )
@@ -117,6 +135,7 @@ def index_folder(
     errors: ErrorCollector,
     err: bool = False,
     carry_out: Callable[[Callable[[Progress], BuildReport]], BuildReport] = build_with_bar,
+    describe: str | None = None,
 ) -> str:
     """Build the index of a folder, or bring it up to date, and return its name together with the other names.
 
@@ -129,6 +148,7 @@ def index_folder(
         errors: mistakes are added to it.
         err: report on standard error, since the answer goes to standard output.
         carry_out: carries out the build, which reports to the progress that it is called with.
+        describe: spec of the model that describes pictures; None: the one that the index was built with.
     """
     from turnmark.retrieval.stored import list_indexes, split_names
 
@@ -138,7 +158,7 @@ def index_folder(
     sources = {manifest.name: manifest.source for manifest in list_indexes()}
     if Path(sources.get(searched[0], source)).resolve() != source:
         errors.add(f"the index {searched[0]!r} is of {sources[searched[0]]!r}; choose another name with --index")
-    request = BuildRequest(source=source, name=searched[0], retriever=retriever)
+    request = BuildRequest(source=source, name=searched[0], retriever=retriever, describe=describe)
     _check_build(request, errors)
     _build(request, err, carry_out)
     return ",".join(searched)
@@ -157,8 +177,12 @@ def _build(
         lambda progress: build_index(
             request.source, request.name, retriever=request.retriever, embedder=request.embedder,
             include=request.include, exclude=request.exclude, progress=progress, engine=request.engine,
+            describe=request.describe, budget=request.budget, dry_run=request.dry_run,
         )
     )  # fmt: skip
+    if request.dry_run:
+        _report_plan(report, request.as_json)
+        return
     screen = Console(stderr=True)
     for problem in report.problems[:MAX_SHOWN_PROBLEMS]:
         screen.print(Text(f"skipped  {one_line(problem)}", style="yellow"), soft_wrap=True)
@@ -175,13 +199,26 @@ def _build(
     _report(report, request.as_json, err)
 
 
+def _report_plan(report: BuildReport, as_json: bool) -> None:
+    """Print what describing the pictures of a build would take."""
+    plan = report.plan
+    if as_json:
+        print_json({"name": report.name, "plan": plan.model_dump() if plan else None})
+    else:
+        typer.echo(f"{report.name}: {plan.in_words() if plan else 'pictures are not described (--describe)'}")
+
+
 def _report(report: BuildReport, as_json: bool, err: bool) -> None:
     """Print the result of a build on standard output, or with `err` on standard error."""
     name = report.name
     if as_json:
         lists = {name: [each.model_dump() for each in getattr(report, name)] for name in ("problems", "remarks")}
-        print_json({**vars(report), **lists})
+        print_json({**vars(report), **lists, "plan": report.plan.model_dump() if report.plan else None})
         return
+    if report.plan is not None and report.plan.pictures:
+        spent = f" ({report.spent})" if report.spent else ""
+        known = f", {report.plan.cached:,} known before" if report.plan.cached else ""
+        typer.echo(f"{name}: {report.described:,} pictures described{spent}{known}", err=err)
     counts = f"{report.documents} documents, {report.passages} passages, {len(report.problems)} skipped"
     if report.unchanged:
         typer.echo(f"{name}: nothing has changed ({counts}; {report.seconds:.1f} s)", err=err)
@@ -195,6 +232,7 @@ def _check_build(request: BuildRequest, errors: ErrorCollector) -> None:
     from turnmark.core.home import check_name
     from turnmark.corpora.readers import read_source
     from turnmark.corpora.readers.folder import Globs
+    from turnmark.retrieval.describing import NO_DESCRIBER, open_describer
     from turnmark.retrieval.embed import DEFAULT_EMBEDDER, EMBEDDERS
     from turnmark.retrieval.registry import build_settings, retriever_to_build
     from turnmark.retrieval.watch import check_watch
@@ -211,6 +249,10 @@ def _check_build(request: BuildRequest, errors: ErrorCollector) -> None:
     errors.collect(EMBEDDERS.check, embedder)
     errors.collect(Globs, request.include, request.exclude)
     errors.collect(check_engine, request.engine)
+    if request.describe not in (None, NO_DESCRIBER):
+        errors.collect(open_describer, request.describe, request.budget)
+    if request.dry_run and request.watch:
+        errors.add("--dry-run and --watch exclude each other")
     if request.watch:
         errors.collect(check_watch, request.source)
     errors.raise_all()
@@ -307,6 +349,7 @@ class SearchRequest(Request):
             metavar="KEY=GLOB", help="Filter by document, title, path, section, page or index, e.g. path=bread/*"
         ),
     ] = ()
+    describe: DescribeSpec = None
     explain: Annotated[
         bool, typer.Option("--explain", help="Show which rankings contain a passage, with rank and score")
     ] = False
@@ -325,8 +368,12 @@ def run_search(request: SearchRequest, errors: ErrorCollector) -> None:
     filters = errors.collect(parse_where, list(request.where))
     if request.folder is not None:
         typed = request.index if "index" in request.typed else ""
-        names: str | None = index_folder(request.folder, typed, request.retriever, errors, err=True)
+        names: str | None = index_folder(
+            request.folder, typed, request.retriever, errors, err=True, describe=request.describe
+        )
     else:
+        if request.describe is not None:
+            errors.add(DESCRIBE_NEEDS_FOLDER)
         names = request.index or errors.collect(only_index)
     index = errors.collect(Index.open, names) if names else None
     retriever = None

@@ -43,13 +43,18 @@ Page = Sequence[tuple[int, str, Passage]]
 
 @dataclass(frozen=True)
 class BuildFiles:
-    """The inputs that a component is written from."""
+    """The inputs that a component is written from.
+
+    Attributes:
+        write_pictures: writes the described pictures into a new folder; None: there are none.
+    """
 
     folder: Path
     manifest: Manifest
     store: PassageStore
     checkpoint: Checkpoint
     progress: Progress
+    write_pictures: Callable[[Path], None] | None = None
 
     def values(self, key: str) -> Iterator[list[bytes]]:
         """Yield pages of the checkpoint's values of a key, in row order."""
@@ -202,8 +207,22 @@ class TablesComponent(Component):
         (files.folder / UNFINISHED_TABLES).replace(files.folder / TABLES_FILE)
 
 
+class PicturesComponent(Component):
+    """The described pictures and their list."""
+
+    name = key = "pictures"
+
+    def made_by(self, manifest: Manifest) -> str | None:
+        return manifest.described.fingerprint if manifest.described else None
+
+    def write(self, files: BuildFiles) -> None:
+        assert files.write_pictures is not None, "see `made_by`"
+        files.write_pictures(files.folder / self.name)
+
+
 COMPONENTS = (
-    BM25Component(), ChromaComponent(), FlatComponent(), TokensComponent(), SpladeComponent(), TablesComponent()
+    BM25Component(), ChromaComponent(), FlatComponent(), TokensComponent(), SpladeComponent(), TablesComponent(),
+    PicturesComponent(),
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ from turnmark.retrieval.joint import (
     joint_manifest,
 )
 from turnmark.retrieval.manifest import ModelInfo
+from turnmark.retrieval.pictures import JointPictures, PictureStore
 from turnmark.retrieval.registry import default_retriever, open_retriever
 from turnmark.retrieval.store import Passages
 from turnmark.retrieval.stored import SearchableIndex, StoredIndex, joint_where_in, open_index, split_names
@@ -69,6 +70,8 @@ class Index(SearchableIndex):
         embedder: str | None = None,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
+        describe: str | None = None,
+        budget: str | None = None,
     ) -> Index:
         """Build an index, continue an interrupted build, or bring an index up to date with its source.
 
@@ -81,9 +84,15 @@ class Index(SearchableIndex):
             embedder: `minilm`, `multilingual-e5-small` or `sentence-transformers:MODEL`. None: as
                 `turnmark index build`.
             include, exclude: globs for paths relative to the source.
+            describe: spec of a model that describes the pictures in the documents, e.g. `openai:gpt-4o-mini`; `none`:
+                they are not described. None: the model that the index was built with before, if any.
+            budget: limit of what describing may spend, e.g. `200k` tokens or `$5`.
         """
         path = Path(source).expanduser()
-        report = build_index(path, name, retriever=retriever, embedder=embedder, include=include, exclude=exclude)
+        report = build_index(
+            path, name, retriever=retriever, embedder=embedder, include=include, exclude=exclude, describe=describe,
+            budget=budget,
+        )  # fmt: skip
         if report.advice:
             logging.getLogger("turnmark").warning("index %s: %s", name, report.advice)
         return cls([open_index(name)], report.problems)
@@ -170,6 +179,14 @@ class Index(SearchableIndex):
     def tokens(self) -> TokenVectors:
         self.need_tokens()
         return self._only.tokens if self._only is not None else JointTokens([part.tokens for part in self._parts])
+
+    @cached_property
+    def pictures(self) -> PictureStore | None:
+        if self._only is not None:
+            return self._only.pictures
+        parts = {part.manifest.name: part.pictures for part in self._parts}
+        stores = {name: store for name, store in parts.items() if store is not None}
+        return JointPictures(stores) if stores else None
 
     @property
     def embedder(self) -> Embedder:

@@ -109,6 +109,7 @@ def joint_manifest(manifests: Sequence[Manifest]) -> Manifest:
             "exact": all(manifest.exact for manifest in manifests),
             "retriever": first.retriever if same_retriever else "",
             "server": first.server if all(manifest.server == first.server for manifest in manifests) else None,
+            "described": None,  # each index has pictures of its own
             "sure_from": max(levels, default=None),
             "created": max(manifest.created for manifest in manifests),
         }

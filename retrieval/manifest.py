@@ -33,6 +33,15 @@ class RankerWeight(Record):
     n: int = Field(description="number of passages searched for")
 
 
+class DescriberInfo(Record):
+    """The model that described the pictures of an index."""
+
+    spec: str = Field(description="its spec; later builds describe new pictures with it")
+    fingerprint: str = Field(description="differs if the model or its prompt does")
+    pictures: int = Field(description="number of descriptions in the passages")
+    digest: str = Field(description="SHA-256 of the list of pictures")
+
+
 class Manifest(Record):
     """`manifest.json` of an index: its source, content, models and settings."""
 
@@ -64,6 +73,9 @@ class Manifest(Record):
     )
     weights: dict[str, RankerWeight] = Field(
         default={}, description="ranker -> how well it finds this index's passages; empty: not measured"
+    )
+    described: DescriberInfo | None = Field(
+        default=None, description="the model that described pictures; None: they were not described"
     )
     skipped: int = 0
     unread: dict[str, int] = Field(default={}, description="number of files of types that are not read, by suffix")

@@ -155,6 +155,7 @@ class SourceReader:
         current_tables: the stored tables of the current generation; None if there are none.
         tables: is given the tables of each document; None: they are not stored.
         watch: the report of what is being read.
+        pictures: folder into which pictures are written to be described; None: they are only counted.
         processes: maximum number of files that are read at the same time.
     """
 
@@ -165,6 +166,7 @@ class SourceReader:
     current: PassageStore | None
     known: dict[str, KnownFile]
     watch: ReadingReport
+    pictures: Path | None = None
     processes: int = MAX_PROCESSES
     current_tables: CurrentTables | None = None
     tables: TableWriter | None = None
@@ -191,21 +193,25 @@ class SourceReader:
         return read
 
     def entries(self) -> Iterator[SourceEntry]:
-        """Yield an entry for each file or row, cut into passages, in the order of the source."""
-        assert self.window is not None, "set before passages are cut"
+        """Yield an entry for each file or row, not cut into passages yet, in the order of the source."""
         while entry := self._ahead.pop(0) if self._ahead else next(self._entries, None):
-            uncut, entry.uncut = entry.uncut, []
-            digests: list[str] = []
-            for document in uncut:
-                entry.passages += self.window.cut(document)
-                digests += self.tables.add(document) if self.tables is not None else []
-            if uncut:
-                entry.changed = bool(entry.path) and (self._differs(entry) or self._tables_differ(entry, digests))
-            elif self.tables is not None and self.current_tables is not None:
-                for identifier in entry.documents:
-                    self.tables.copy(self.current_tables, identifier)
-            self.watch.unread.update(entry.unread)
             yield entry
+
+    def cut(self, entry: SourceEntry) -> SourceEntry:
+        """Cut the documents of an entry into passages, and return the entry."""
+        assert self.window is not None, "set before passages are cut"
+        uncut, entry.uncut = entry.uncut, []
+        digests: list[str] = []
+        for document in uncut:
+            entry.passages += self.window.cut(document)
+            digests += self.tables.add(document) if self.tables is not None else []
+        if uncut:
+            entry.changed = bool(entry.path) and (self._differs(entry) or self._tables_differ(entry, digests))
+        elif self.tables is not None and self.current_tables is not None:
+            for identifier in entry.documents:
+                self.tables.copy(self.current_tables, identifier)
+        self.watch.unread.update(entry.unread)
+        return entry
 
     def _read_source(self) -> Generator[SourceEntry, None, None]:
         """Yield an entry for each file or row, in order. Files with a process of their own are read ahead, several at
@@ -241,7 +247,8 @@ class SourceReader:
     def _needs_process(self, file: SourceFile) -> bool:
         """Return whether a file must be read, and in a process of its own."""
         reader = readers().get(file.path.suffix.lower())
-        return reader is not None and reader.isolated and not self._is_known(file)
+        isolated = reader is not None and (reader.isolated or self.pictures is not None)
+        return isolated and not self._is_known(file)
 
     def _entry(self, item: SourceFile | Document | Problem) -> SourceEntry:
         if isinstance(item, SourceFile):
@@ -279,7 +286,7 @@ class SourceReader:
         stamp, began = _stamp(file.path), time.time_ns()
         entry = SourceEntry(path=file.relative)
         watch = ReadingReport(tell, entry.unread, entry.left_out)
-        for item in read_file(file.path, file.relative, watch, only_text=file.named):
+        for item in read_file(file.path, file.relative, watch, only_text=file.named, pictures=self.pictures):
             if isinstance(item, Problem):
                 entry.problems.append(item)
             else:

@@ -23,6 +23,7 @@ from turnmark.corpora.text import words
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.fusion import Fused, RankedList, RankedRows, fuse, top_k_of
+from turnmark.retrieval.pictures import PictureStore
 from turnmark.retrieval.respelling import spell_codes, spell_words
 from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.tables import TableStore
@@ -86,6 +87,9 @@ class IndexRetriever(Retriever):
 
     def tables(self) -> TableStore | None:
         return self.index.tables
+
+    def pictures(self) -> PictureStore | None:
+        return self.index.pictures
 
     def sure_from(self) -> float | None:
         return self.index.manifest.sure_from

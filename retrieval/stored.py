@@ -30,6 +30,7 @@ from turnmark.retrieval.chroma import ChromaVectors
 from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.fusion import RankedRows
 from turnmark.retrieval.manifest import FORMAT, Manifest, ModelInfo, read_manifest
+from turnmark.retrieval.pictures import PictureStore, StoredPictures
 from turnmark.retrieval.rebuild import as_built, build_command, built_for, rebuild_command, without_late
 from turnmark.retrieval.store import Passages, PassageStore
 from turnmark.retrieval.table_files import TABLES_FILE
@@ -204,6 +205,11 @@ class SearchableIndex(ABC):
                 vectors |= {text_of[content]: vector_of[row] for content, row in rows.items() if row in vector_of}
         return vectors
 
+    @property
+    @abstractmethod
+    def pictures(self) -> PictureStore | None:
+        """The described pictures; None if the index was built without descriptions."""
+
     def neighbors(self, passage: Passage) -> list[Passage]:
         """Return all passages of the same document, in reading order."""
         return self.store.of_document(passage.document)
@@ -257,6 +263,10 @@ class StoredIndex(SearchableIndex):
         embedder = open_embedder(info.spec)
         self.check_unchanged(embedder.fingerprint, info)
         return embedder
+
+    @cached_property
+    def pictures(self) -> StoredPictures | None:
+        return self.open_part("pictures", StoredPictures) if self.manifest.described else None
 
     @cached_property
     def tokens(self) -> TokenIndex:

@@ -11,6 +11,7 @@ from pydantic import Field
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora.types import CONTINUED, Message, Passage
+from turnmark.retrieval.pictures import PictureStore
 
 if TYPE_CHECKING:
     from turnmark.retrieval.collection import Collection
@@ -90,6 +91,10 @@ class Retriever(ABC):
         """Return the stored tables, to find them and compute with SQL; None if there are none."""
         return None
 
+    def pictures(self) -> PictureStore | None:
+        """Return the described pictures of the documents, so that citations show them; None if there are none."""
+        return None
+
     def nearest(self, texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG002
         """Return the cosine of each text with its nearest passage; empty without vectors."""
         return ()
@@ -150,6 +155,9 @@ class RetrieverWrapper(Retriever):
 
     def tables(self) -> TableStore | None:
         return self.inner.tables()
+
+    def pictures(self) -> PictureStore | None:
+        return self.inner.pictures()
 
     def nearest(self, texts: Sequence[str]) -> Sequence[float]:
         return self.inner.nearest(texts)

@@ -57,6 +57,13 @@ if (Path(__file__).parent / "assistant").is_file():  # Git writes a link as a te
 import_module("turnmark.core.home").quiet_libraries()  # precedes every import of a library by one of our modules
 
 
+def _open_describer(spec: str, budget: str | None) -> Any:
+    return import_module("turnmark.assistant.describing").open_model_describer(spec, budget)
+
+
+import_module("turnmark.core.injected").describer_opener = _open_describer  # type: ignore[attr-defined]
+
+
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -18,7 +20,12 @@ FinishReason = Literal["stop", "length", "content_filter", "other"]
 Size = Literal["large", "small"]
 ErrorKind = Literal["timeout", "rate_limited", "unavailable", "refused", "bad_reply", "auth", "bad_request"]
 
+MediaType = Literal["image/png", "image/jpeg", "image/webp", "image/gif"]
+
 MAX_TOKENS = 1024
+PICTURE_TOKENS, PIXELS_PER_TOKEN = 1600, 750
+"""Maximum prompt tokens of a picture, and the pixels of a token in a smaller one, by Anthropic's formula. OpenAI counts
+85 to 1,105 tokens, Qwen2.5-VL one per 784 pixels."""
 DEADLINE_SECONDS, LOCAL_DEADLINE_SECONDS = 120.0, 300.0
 """Maximum seconds between two tokens and before the first; the second value is for models on this machine."""
 MAX_RETRIES = 4
@@ -29,11 +36,29 @@ ON_RATE_LIMIT: ContextVar[Callable[[], None] | None] = ContextVar("ON_RATE_LIMIT
 """Called for every HTTP status 429 in a call of this thread, so that the caller can send fewer calls."""
 
 
+class PromptPicture(Record):
+    """A picture of a prompt. Neither its `repr` nor its JSON contains the bytes."""
+
+    content: bytes = Field(repr=False, exclude=True)
+    media_type: MediaType
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the bytes, which stands for the picture in keys of caches."""
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def data_uri(self) -> str:
+        """The picture as a data URI, as endpoints expect it."""
+        return f"data:{self.media_type};base64,{base64.b64encode(self.content).decode('ascii')}"
+
+
 class PromptMessage(Record):
-    """One message of a prompt."""
+    """One message of a prompt. A generator that is sent pictures must take them (`GeneratorBase.takes_pictures`)."""
 
     role: Literal["system", "user", "assistant"]
     content: str
+    pictures: tuple[PromptPicture, ...] = ()
 
 
 class Completion(Record):
@@ -80,6 +105,14 @@ class SchemaRefused(GeneratorError):
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         super().__init__("bad_request", message, usage)
+
+
+class PicturesRefused(GeneratorError):
+    """A generator or its endpoint does not take pictures. No retry can help, only another model."""
+
+    def __init__(self, message: str, usage: Usage | None = None) -> None:
+        hint = "; name a model that reads pictures, such as openai:gpt-4o-mini or ollama:qwen2.5vl"
+        super().__init__("bad_request", message + hint, usage)
 
 
 class CallOptions(TypedDict, total=False):
@@ -274,6 +307,11 @@ class GeneratorBase:
         """Everything that determines replies except the options of a call, for the response cache; no secrets."""
         return {"name": self.name}
 
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether messages may contain pictures, as far as it is known."""
+        return False
+
     def make_ready(self) -> None:
         """Start servers or load models now, so that the first call does not wait for them."""
 
@@ -327,10 +365,17 @@ class ConfiguredGenerator(GeneratorBase):
         return Call(limit=effective.pop("max_tokens"), **effective)
 
 
+def estimate_picture_tokens(width: int, height: int) -> int:
+    """Estimate the prompt tokens of a picture from its size in pixels."""
+    return min(PICTURE_TOKENS, ceil(width * height / PIXELS_PER_TOKEN))
+
+
 def estimate_usage(messages: Sequence[Any], text: str, calls: int) -> Usage:
-    """Estimate the usage of a call whose endpoint reported none: characters / 4, rounded up."""
+    """Estimate the usage of a call whose endpoint reported none: characters / 4, rounded up, and `PICTURE_TOKENS`."""
     prompt = sum(len(message.content) for message in messages)
-    return Usage(calls=calls, prompt_tokens=ceil(prompt / 4), completion_tokens=ceil(len(text) / 4))
+    pictures = sum(len(getattr(message, "pictures", ())) for message in messages)
+    prompt_tokens = ceil(prompt / 4) + pictures * PICTURE_TOKENS
+    return Usage(calls=calls, prompt_tokens=prompt_tokens, completion_tokens=ceil(len(text) / 4))
 
 
 class GeneratorWrapper(GeneratorBase):
@@ -358,6 +403,11 @@ class GeneratorWrapper(GeneratorBase):
     def identity(self) -> Mapping[str, Any]:
         """See `GeneratorBase.identity`."""
         return traits_of(self.generator).identity
+
+    @property
+    def takes_pictures(self) -> bool:
+        """See `GeneratorBase.takes_pictures`."""
+        return traits_of(self.generator).takes_pictures
 
     def make_ready(self) -> None:
         """See `GeneratorBase.make_ready`."""

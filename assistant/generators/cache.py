@@ -1,8 +1,8 @@
 """The response cache: a wrapper that stores a generator's replies in SQLite, so that none is paid for twice.
 
 The key covers everything that can change a reply: the generator's identity (model, endpoint, seed, engine arguments),
-the messages, maximum tokens, temperature, schema, and the number of the repeat, so that repeats of a sample are
-independent. Size, deadline, retries, API key and streaming are not in the key.
+the messages with the hashes of their pictures, maximum tokens, temperature, schema, and the number of the repeat, so
+that repeats of a sample are independent. Size, deadline, retries, API key and streaming are not in the key.
 
 Only complete replies are stored. A reply that is cut, filtered, empty or does not follow the schema is requested again,
 and so is every failed call. If the cache fails, models are asked without it.
@@ -135,7 +135,10 @@ class CachedGenerator(GeneratorWrapper):
         schema, on_text = options.get("schema"), options.get("on_text")
         effective = self.temperature if temperature is None else temperature
         key = self._key(
-            messages=[[message.role, message.content] for message in messages],
+            messages=[
+                [message.role, message.content, *(picture.sha256 for picture in message.pictures)]
+                for message in messages
+            ],
             max_tokens=self.reply_tokens if max_tokens is None else max_tokens,
             temperature=None if effective is None else float(effective),
             schema=None if schema is None else [schema.__name__, strict_schema(schema)],

@@ -57,7 +57,8 @@ async def _on_response(response: Any) -> None:
         return
     body = await response.aread()
     tally.problem = f"{response.status_code}: {excerpt(_error_message(_json_or_text(body)))}".rstrip(": ")
-    if response.status_code == 500 and objects_to_system(body.decode("utf-8", "replace")):
+    words = body.decode("utf-8", "replace")
+    if response.status_code == 500 and (objects_to_system(words) or _PICTURE_OBJECTION.search(words)):
         response.headers["x-should-retry"] = "false"
     if response.status_code != 429:
         return
@@ -119,6 +120,10 @@ _SYSTEM_OBJECTION = re.compile(
     r"|developer instruction|roles must alternate",
     re.IGNORECASE | re.DOTALL,
 )
+
+
+# llama.cpp and Ollama refuse pictures with the status 500, which would be retried.
+_PICTURE_OBJECTION = re.compile(r"mmproj|image input", re.IGNORECASE)
 
 
 def objects_to_system(words: str) -> bool:

@@ -15,6 +15,7 @@ from turnmark.assistant.generators.base import (
     Generator,
     GeneratorWrapper,
     OnText,
+    PicturesRefused,
     PromptMessage,
     Tool,
     ToolMessage,
@@ -36,7 +37,13 @@ class NormalizedGenerator(GeneratorWrapper):
         """Names of the tools that were offered last: a model may call them although they are no longer offered."""
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """Return one reply; see `Generator.complete`."""
+        """Return one reply; see `Generator.complete`.
+
+        Raises:
+            PicturesRefused: a message has pictures, and the generator takes none.
+        """
+        if any(message.pictures for message in messages) and not self.takes_pictures:
+            raise PicturesRefused(f"{self.name} takes no pictures")
         on_text, schema = options.get("on_text"), options.get("schema")
         shown = _TextFilter(on_text, self._habit, self._names) if on_text is not None else None
         if shown is not None:

@@ -27,6 +27,7 @@ from turnmark.assistant.generators.base import (
     ConfiguredGenerator,
     GeneratorError,
     OnText,
+    PicturesRefused,
     PromptMessage,
     SchemaRefused,
     Tool,
@@ -50,6 +51,7 @@ from turnmark.assistant.generators.client import (
     objects_to_system,
     strict_schema,
 )
+from turnmark.assistant.generators.pictures import refuses_pictures, wire_content
 from turnmark.assistant.generators.stopping import OnPiece, Slots, current_stop, report_wait, run_call
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
@@ -150,6 +152,11 @@ class OpenAIGenerator(ConfiguredGenerator):
             self._context = default
         return self._context
 
+    @property
+    def takes_pictures(self) -> bool:
+        """Whether the endpoint has not refused pictures so far."""
+        return "pictures" not in self._refused
+
     def make_ready(self) -> None:
         """Load the client library now, since its circular imports can fail in concurrent threads."""
         _ = self._client
@@ -159,9 +166,20 @@ class OpenAIGenerator(ConfiguredGenerator):
         call = self._call(options)
         if call.schema is not None and "response_format" in self._refused:
             raise SchemaRefused(f"{self._where} takes no schema")
-        # A lone surrogate (from a document with encoding errors) cannot be sent as UTF-8.
-        chat = [{"role": message.role, "content": valid_text(message.content)} for message in messages]
-        received, sent = self._ask(call, lambda: self._body(call, chat))
+        pictured = any(message.pictures for message in messages)
+        if pictured and not self.takes_pictures:
+            raise PicturesRefused(f"{self._where} takes no pictures")
+        chat = [{"role": message.role, "content": wire_content(message)} for message in messages]
+        try:
+            received, sent = self._ask(call, lambda: self._body(call, chat))
+        except GeneratorError as error:
+            is_refusal = error.kind in ("bad_request", "unavailable") and refuses_pictures(
+                str(error).replace(self._where, "")
+            )
+            if not pictured or not is_refusal:
+                raise
+            self._refused.add("pictures")
+            raise PicturesRefused(f"{self._where} takes no pictures: {error}", error.usage) from None
         return Completion(
             text=valid_text(received.text),
             finish_reason=finish_reason(received.finish),
@@ -347,8 +365,12 @@ def _folded_system(chat: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rest = [message for message in chat if message["role"] != "system"]
     if not rest or rest[0]["role"] != "user":
         return [{"role": "user", "content": "\n\n".join(rules)}, *rest]
-    first = {**rest[0], "content": "\n\n".join([*rules, rest[0]["content"]])}
-    return [first, *rest[1:]]
+    content = rest[0]["content"]
+    if isinstance(content, str):
+        content = "\n\n".join([*rules, content])
+    else:  # with pictures
+        content = [{"type": "text", "text": "\n\n".join(rules)}, *content]
+    return [{**rest[0], "content": content}, *rest[1:]]
 
 
 def _wire_message(message: ToolMessage) -> dict[str, Any]:

@@ -231,7 +231,7 @@ def check_prompts(directory: Path | None, *folders: PromptFolder) -> None:
     errors.raise_all()
 
 
-ASSISTANT_PROMPTS = PromptFolder((PROMPTS_FOLDER,), "the assistant", fixed=frozenset(("json", "repair")))
+ASSISTANT_PROMPTS = PromptFolder((PROMPTS_FOLDER,), "the assistant", fixed=frozenset(("describe", "json", "repair")))
 
 
 def load_prompt(name: str, directory: Path | None = None) -> Prompt:

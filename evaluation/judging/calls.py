@@ -11,20 +11,21 @@ from functools import partial
 from pathlib import Path
 
 from turnmark.assistant.generators.base import CONTEXT_TOKENS, GeneratorError, make_ready
+from turnmark.assistant.ledger import Ledger, with_cost
 from turnmark.assistant.settings import Budget, Price, price_of
-from turnmark.assistant.types import Usage
-from turnmark.core.console import Progress
-from turnmark.core.untrusted import one_line
-from turnmark.corpora.types import Problem
-from turnmark.evaluation.calls.budget import CountingModel, Ledger, spent_on, with_cost
-from turnmark.evaluation.calls.judgments import JUDGMENTS_FILE, StoredJudgment, open_judgments
-from turnmark.evaluation.calls.limits import ModelRecorder
-from turnmark.evaluation.calls.thread_pool import (
+from turnmark.assistant.thread_pool import (
     DEFAULT_CONCURRENCY,
     MAX_PERMANENT_FAILURES,
     PERMANENT_FAILURES,
     Scheduler,
 )
+from turnmark.assistant.types import Usage
+from turnmark.core.console import Progress
+from turnmark.core.untrusted import one_line
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.calls.budget import CountingModel, spent_on
+from turnmark.evaluation.calls.judgments import JUDGMENTS_FILE, StoredJudgment, open_judgments
+from turnmark.evaluation.calls.limits import ModelRecorder
 from turnmark.evaluation.judging.judge import Judge
 from turnmark.evaluation.judging.rubrics import judgment_key, prompts_digest
 from turnmark.evaluation.metrics.idk import unknown_label

@@ -1,6 +1,6 @@
 """Make the samples of a run, or the attempts of a synthesis, each within a deadline, and write each when it ends.
 
-`turnmark.evaluation.calls.thread_pool` runs the jobs; this module decides which may start, limits the calls of each
+`turnmark.assistant.thread_pool` runs the jobs; this module decides which may start, limits the calls of each
 sample, and appends the sample to the file.
 """
 
@@ -15,17 +15,18 @@ from typing import Protocol
 
 from turnmark.assistant.generators.base import Generator, GeneratorError, traits_of
 from turnmark.assistant.generators.cache import CachedGenerator, with_cache
-from turnmark.core.console import Progress
-from turnmark.core.errors import TurnmarkError
-from turnmark.evaluation.calls.budget import Ledger, add_usage
-from turnmark.evaluation.calls.limits import Bounded
-from turnmark.evaluation.calls.thread_pool import (
+from turnmark.assistant.ledger import Ledger
+from turnmark.assistant.thread_pool import (
     DEFAULT_CONCURRENCY,
     MAX_PERMANENT_FAILURES,
     PERMANENT_FAILURES,
     Overdue,
     Scheduler,
 )
+from turnmark.core.console import Progress
+from turnmark.core.errors import TurnmarkError
+from turnmark.evaluation.calls.budget import add_usage
+from turnmark.evaluation.calls.limits import Bounded
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.storage.journal import SampleJournal, SampleKey
 from turnmark.evaluation.tasks.items import Item

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from turnmark.assistant.thread_pool import DEFAULT_CONCURRENCY
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
-from turnmark.evaluation.calls.thread_pool import DEFAULT_CONCURRENCY
 from turnmark.evaluation.judging.calls import estimate_judgment
 from turnmark.evaluation.judging.judge import Judge, can_grade, open_judges, own_rubrics, panel_notes
 from turnmark.evaluation.judging.judged import ROLE, Judging

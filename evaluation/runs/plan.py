@@ -597,8 +597,8 @@ def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
 
 def check_judges_can_spend(budget: str | None, judges: Sequence[str], errors: ErrorCollector) -> None:
     """Check that the judges have prices in the currency of the budget."""
+    from turnmark.assistant.ledger import price_in
     from turnmark.assistant.settings import load_prices, parse_budget
-    from turnmark.evaluation.calls.budget import price_in
     from turnmark.evaluation.judging.judge import open_judges
 
     if budget is None:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from turnmark.assistant.generators.base import Generator, make_ready
+from turnmark.assistant.ledger import Ledger, price_in
 from turnmark.assistant.prompts import check_prompts
 from turnmark.assistant.settings import load_prices, parse_budget, price_of
 from turnmark.assistant.types import Usage
 from turnmark.core.console import NoProgress, Progress, shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.record import Record
-from turnmark.evaluation.calls.budget import Ledger, add_usage, open_ledger, price_in
+from turnmark.evaluation.calls.budget import add_usage, open_ledger
 from turnmark.evaluation.calls.limits import Bounded
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.runs.answering import Limits, RunOutcome, SampleJob, generate

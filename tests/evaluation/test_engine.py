@@ -13,10 +13,10 @@ from tests.evaluation.run_records import manifest
 from tests.patience import PATIENCE
 from turnmark.assistant.generators import stopping
 from turnmark.assistant.generators.base import Completion, GeneratorBase, GeneratorError
+from turnmark.assistant.ledger import Ledger
 from turnmark.assistant.settings import Budget
 from turnmark.assistant.types import Usage
 from turnmark.core.console import NoProgress
-from turnmark.evaluation.calls.budget import Ledger
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.runs import answering
 from turnmark.evaluation.runs.answering import Limits, RunOutcome, SampleJob, generate

@@ -22,6 +22,7 @@ from typing import cast
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.steps.understand_llm import MINIMAL_QUERY, MINIMAL_QUERY_SECONDS, minimal
+from turnmark.assistant.thread_pool import PERMANENT_FAILURES
 from turnmark.assistant.types import Search, Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
@@ -35,7 +36,6 @@ from turnmark.evaluation.benchmarks.mtrag import data as bench
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource, check_mode, open_queries, read_query_file
 from turnmark.evaluation.benchmarks.mtrag.options import RetrievalOptions
 from turnmark.evaluation.calls.limits import Bounded
-from turnmark.evaluation.calls.thread_pool import PERMANENT_FAILURES
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
 from turnmark.evaluation.storage.predictions import Answers, format_trec, ranked, read_runs

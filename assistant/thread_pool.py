@@ -18,6 +18,8 @@ from turnmark.assistant.generators.base import ON_RATE_LIMIT
 
 DEFAULT_CONCURRENCY = 16
 """Default number of concurrent jobs."""
+WAIT_SECONDS = 1.0
+"""Maximum seconds of waiting for a result before overdue jobs are abandoned."""
 BURST_SECONDS = 1.0
 """Seconds after a 429 response in which further ones belong to the same burst."""
 PERMANENT_FAILURES = frozenset(("auth",))
@@ -105,6 +107,7 @@ class Scheduler(Generic[J, R]):
         refuse: receives a job that is not admitted although no other job runs; the job is dropped.
         concurrency: number of concurrent jobs; fewer while an endpoint answers 429.
         patience: seconds until a job is abandoned; None: never.
+        on_wait: called about every second while jobs run; what it raises ends `run`.
     """
 
     def __init__(
@@ -115,10 +118,11 @@ class Scheduler(Generic[J, R]):
         refuse: Callable[[J], None],
         concurrency: int = DEFAULT_CONCURRENCY,
         patience: float | None = None,
+        on_wait: Callable[[], None] | None = None,
     ) -> None:
         self._begin, self._take, self._admit, self._refuse = begin, take, admit, refuse
         self._pace = AdaptiveConcurrency(concurrency)
-        self._patience = patience
+        self._patience, self._on_wait = patience, on_wait
         self._ended: queue.SimpleQueue[tuple[int, R | BaseException]] = queue.SimpleQueue()
         self._running: dict[int, _Running[J, R]] = {}  # in the order in which they began
         self._idle: list[_PoolThread[R]] = []
@@ -186,13 +190,15 @@ class Scheduler(Generic[J, R]):
 
     def _wait(self) -> None:
         """Take the next result; if none comes in time, abandon overdue jobs."""
-        timeout = None
+        timeout = None if self._on_wait is None else WAIT_SECONDS
         if self._patience is not None:
             oldest = next(iter(self._running.values())).began
-            timeout = max(0.0, min(oldest + self._patience - time.monotonic(), 1.0))
+            timeout = max(0.0, min(oldest + self._patience - time.monotonic(), WAIT_SECONDS))
         try:
             ended = self._ended.get(timeout=timeout)
         except queue.Empty:
+            if self._on_wait is not None:
+                self._on_wait()
             self._abandon_overdue()
         else:
             self._end(*ended)
