@@ -170,6 +170,7 @@ def _build(
     carry_out: Callable[[Callable[[Progress], BuildReport]], BuildReport] = build_with_bar,
 ) -> None:
     """Carry out a checked build and report it."""
+    from turnmark.corpora.readers.pictures import NOT_DESCRIBED
     from turnmark.corpora.readers.report import describe_left_out, describe_unread
     from turnmark.retrieval.build import build_index
 
@@ -190,7 +191,11 @@ def _build(
         screen.print(f"… and {len(report.problems) - MAX_SHOWN_PROBLEMS} more; --json lists them all")
     for remark in report.remarks[:MAX_SHOWN_PROBLEMS]:
         screen.print(Text(one_line(remark), style="yellow"), soft_wrap=True)
-    if left_out := describe_left_out(report.left_out):
+    left_out_rest = {reason: count for reason, count in report.left_out.items() if reason != NOT_DESCRIBED}
+    if pictures := report.left_out[NOT_DESCRIBED]:
+        are = "1 picture is" if pictures == 1 else f"{pictures:,} pictures are"
+        screen.print(Text(f"{are} not described (--describe SPEC)", style="yellow"), soft_wrap=True)
+    if left_out := describe_left_out(left_out_rest):
         screen.print(Text(one_line(left_out), style="yellow"), soft_wrap=True)
     if unread := describe_unread(report.unread):
         screen.print(Text(one_line(unread), style="yellow"), soft_wrap=True)
@@ -217,8 +222,9 @@ def _report(report: BuildReport, as_json: bool, err: bool) -> None:
         return
     if report.plan is not None and report.plan.pictures:
         spent = f" ({report.spent})" if report.spent else ""
-        known = f", {report.plan.cached:,} known before" if report.plan.cached else ""
-        typer.echo(f"{name}: {report.described:,} pictures described{spent}{known}", err=err)
+        known = f"{report.plan.cached:,} described before" if report.plan.cached else ""
+        now = f"{report.described:,} described now{spent}" if report.plan.missing else ""
+        typer.echo(f"{name}: {report.plan.pictures:,} pictures: {', '.join(filter(None, (now, known)))}", err=err)
     counts = f"{report.documents} documents, {report.passages} passages, {len(report.problems)} skipped"
     if report.unchanged:
         typer.echo(f"{name}: nothing has changed ({counts}; {report.seconds:.1f} s)", err=err)

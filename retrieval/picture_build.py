@@ -10,11 +10,12 @@ import pickle
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from turnmark.core.console import Progress, notify
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.descriptions import insert_descriptions
+from turnmark.corpora.readers.registry import PICTURE_FILE_READER, readers
 from turnmark.corpora.text import heading_text
 from turnmark.corpora.types import DescribedPicture, Document, Picture, Problem
 from turnmark.retrieval.describing import DescribingPlan, Descriptions, PictureDescriber, PictureTask
@@ -41,6 +42,8 @@ class BuildPictures:
         self.descriptions: Descriptions | None = None
         self.placed: list[DescribedPicture] = []
         self._tasks: dict[str, PictureTask] = {}
+        self._shown: set[str] = set()
+        """Hashes of the pictures that a document shows. Their own files are no further documents."""
         self._entries = 0
         staging.mkdir(parents=True, exist_ok=True)
         self._spool = tempfile.TemporaryFile(dir=staging)  # noqa: SIM115
@@ -54,9 +57,9 @@ class BuildPictures:
         """Read all entries, and plan the descriptions of their pictures."""
         for entry in entries:
             for document in entry.uncut:
-                for picture in document.pictures:
-                    if picture.sha256 not in self._tasks:
-                        self._tasks[picture.sha256] = self._task(entry, document, picture)
+                self._add_tasks(entry, document)
+            if not is_picture_file(entry.path):
+                self._shown |= {picture.sha256 for picture in self._pictures_of(entry)}
             pickle.dump(entry, self._spool)
             self._entries += 1
         self.plan = self.describer.plan(list(self._tasks.values()))
@@ -76,12 +79,25 @@ class BuildPictures:
         self._spool.seek(0)
         for _ in range(self._entries):
             entry: SourceEntry = pickle.load(self._spool)
-            if not entry.uncut and self.current is not None:  # taken over, with its descriptions
-                for identity in entry.documents:
-                    self.placed += self.current.of_document(identity)
+            if is_picture_file(entry.path) and any(each.sha256 in self._shown for each in self._pictures_of(entry)):
+                yield SourceEntry(path=entry.path, problems=entry.problems)
+                continue
+            self.placed += self._taken_over(entry)
             self._note_failures(entry)
             entry.uncut = [self._with_descriptions(document) for document in entry.uncut]
             yield entry
+
+    def _taken_over(self, entry: SourceEntry) -> Iterator[DescribedPicture]:
+        """Yield the described pictures of a file whose passages are taken over from the current generation."""
+        if not entry.uncut and self.current is not None:
+            for identity in entry.documents:
+                yield from self.current.of_document(identity)
+
+    def _pictures_of(self, entry: SourceEntry) -> Iterator[Picture]:
+        """Yield the pictures of a file, new and taken over."""
+        for document in entry.uncut:
+            yield from document.pictures
+        yield from self._taken_over(entry)
 
     def info(self) -> DescriberInfo:
         """Return the manifest's entry."""
@@ -119,9 +135,22 @@ class BuildPictures:
                     what = f"a picture is not described: {reason}"
                     entry.problems.append(Problem(file=_place(document.id, picture), what=what))
 
+    def _add_tasks(self, entry: SourceEntry, document: Document) -> None:
+        """Add the pictures of a document. The first occurrence with a caption says most about a picture."""
+        for picture in document.pictures:
+            known = self._tasks.get(picture.sha256)
+            if known is None or (picture.alt and not known.picture.alt):
+                self._tasks[picture.sha256] = self._task(entry, document, picture)
+
     def _task(self, entry: SourceEntry, document: Document, picture: Picture) -> PictureTask:
         file, place = self.staging / picture.file_name, _place(entry.path or document.id, picture)
         return PictureTask(picture, file, place, document.title, _heading_above(document, picture))
+
+
+def is_picture_file(path: str) -> bool:
+    """Return whether a file of the source is a picture, by its suffix."""
+    reader = readers().get(PurePath(path).suffix.lower())
+    return reader is not None and reader.target == PICTURE_FILE_READER
 
 
 def _place(file: str, picture: Picture) -> str:

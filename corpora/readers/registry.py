@@ -73,6 +73,7 @@ def load(target: str) -> ReadFunction:
 
 
 _PACKAGE = "turnmark.corpora.readers."
+PICTURE_FILE_READER = _PACKAGE + "picture_file:read_picture"
 _PANDOC = _PACKAGE + "pandoc:"
 _OFFICE = _PACKAGE + "office."
 _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
@@ -109,7 +110,7 @@ _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
         ".png .jpg .jpeg .webp .gif .tif .tiff .bmp",
         Reader(
             "pictures, if a build describes them",
-            _PACKAGE + "picture_file:read_picture",
+            PICTURE_FILE_READER,
             isolated=False,
             site_part=True,
         ),
