@@ -288,6 +288,8 @@ class Build:
         self.progress.start("reading", None)
         if self.pictures is not None:
             self.report.plan = self.pictures.collect(self._counted(reader.entries()))
+        if reader.current_tables is not None:
+            reader.current_tables.close()
         self.delete_fresh()
         return self.report
 
