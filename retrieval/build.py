@@ -363,7 +363,7 @@ class Build:
         """Return the reader of the source, which has not read anything yet."""
         watch = ReadingReport(self._tell_reading)
         folder = self.pictures.staging if self.pictures else None
-        return SourceReader(self.source, self.include, self.exclude, None, None, {}, watch, folder)
+        return SourceReader(self.source, self.include, self.exclude, None, None, {}, watch, pictures=folder)
 
     def _choose_embedder(self, reader: SourceReader) -> None:
         """Choose the embedder by the languages of the current generation, or else of the first documents.

@@ -155,8 +155,8 @@ class SourceReader:
         current_tables: the stored tables of the current generation; None if there are none.
         tables: is given the tables of each document; None: they are not stored.
         watch: the report of what is being read.
-        pictures: folder into which pictures are written to be described; None: they are only counted.
         processes: maximum number of files that are read at the same time.
+        pictures: folder into which pictures are written to be described; None: they are only counted.
     """
 
     source: Path
@@ -166,8 +166,8 @@ class SourceReader:
     current: PassageStore | None
     known: dict[str, KnownFile]
     watch: ReadingReport
-    pictures: Path | None = None
     processes: int = MAX_PROCESSES
+    pictures: Path | None = None
     current_tables: CurrentTables | None = None
     tables: TableWriter | None = None
 

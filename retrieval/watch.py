@@ -20,6 +20,7 @@ from turnmark.corpora.readers.folder import SKIPPED_FOLDERS
 from turnmark.corpora.readers.registry import readers
 from turnmark.retrieval.build import BuildReport, build_again
 from turnmark.retrieval.manifest import Manifest, read_manifest
+from turnmark.retrieval.picture_build import is_picture_file
 from turnmark.retrieval.stored import SearchableIndex, indexes_folder
 from turnmark.retrieval.workers import LOCAL
 
@@ -167,6 +168,8 @@ class FolderWatch:
         if name.startswith("."):
             return name == ".gitignore"
         is_read = path.suffix.lower() in readers() or bool(self._manifest.include)
+        if is_picture_file(name) and self._manifest.described is None:
+            is_read = False
         return is_read or not path.is_file()  # any other path may be a folder or a deleted file
 
     def _build(self, first: bool) -> None:

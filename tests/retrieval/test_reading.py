@@ -28,7 +28,7 @@ def rows_of(source: Path, processes: int) -> tuple[list[tuple[str, list[str], li
     """Return path, texts and problems of each entry, and the counts of unread files."""
     watch = ReadingReport()
     with closing(reader_of(source, watch, processes)) as reader:
-        entries = list(reader.entries())
+        entries = list(map(reader.cut, reader.entries()))
     rows = []
     for entry in entries:
         texts = [passage.text for passage in entry.passages]
@@ -66,7 +66,7 @@ def test_files_are_read_in_several_processes(tmp_path, monkeypatch):
             both.wait()
 
     with closing(reader_of(tmp_path, ReadingReport(tell), 2)) as reader:
-        texts = [entry.passages[0].text for entry in reader.entries()]
+        texts = [entry.passages[0].text for entry in map(reader.cut, reader.entries())]
     assert ["a.eml" in texts[0], "b.eml" in texts[1]] == [True, True]
 
 
@@ -80,7 +80,7 @@ def test_error_in_the_report_ends_all_reading(tmp_path):
 
     before = threading.active_count()
     with closing(reader_of(tmp_path, ReadingReport(tell), 2)) as reader, pytest.raises(KeyError):
-        list(reader.entries())
+        list(map(reader.cut, reader.entries()))
     reading = [thread for thread in threading.enumerate() if thread.name.startswith("turnmark-reading")]
     assert reading == []
     assert threading.active_count() <= before + isolation.MAX_PROCESSES  # the readers' output
