@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turnmark.assistant.basis import basis_lines
 from turnmark.assistant.session import Exchange, cite, messages, sources_used
 from turnmark.assistant.steps.tool_results import is_computed
 from turnmark.assistant.types import Citation
@@ -213,9 +214,15 @@ def transcript(exchanges: Sequence[Exchange], name: str) -> str:
         if exchange.edit is not None:
             remarks.append("edited by hand")
         parts.append(f"<sub>{' · '.join(filter(None, remarks))}</sub>\n")
-        parts += [f"[^{number}-{source.n}]: {escape_markdown_line(cite(source))}" for source in sources_used(reply)]
+        parts += [_footnote(f"{number}-{source.n}", source) for source in sources_used(reply)]
         parts.append("")
     return "\n".join(parts)
+
+
+def _footnote(name: str, source: Citation) -> str:
+    """Return a footnote that names a source; below a computed one are its statement and the rows that it rests on."""
+    lines = [cite(source), *basis_lines(source)]
+    return f"[^{name}]: " + "  \n    ".join(escape_markdown_line(line.strip()) for line in lines)
 
 
 def _footnoted(text: str, turn: int, sources: int) -> str:

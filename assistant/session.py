@@ -235,6 +235,8 @@ _CALL_NOUNS = {
     "grep": ("count", "counts"),
     "outline": ("outline", "outlines"),
     "documents": ("list", "lists"),
+    "tables": ("list of tables", "lists of tables"),
+    "sql": ("computation", "computations"),
 }
 
 

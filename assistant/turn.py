@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from turnmark.assistant.config import DEFAULT_TOP_K, AssistantConfig
 from turnmark.assistant.generators.base import Generator
@@ -35,6 +35,7 @@ from turnmark.assistant.types import (
 from turnmark.corpora.function_words import language_of
 from turnmark.corpora.languages import ENGLISH
 from turnmark.corpora.types import Message
+from turnmark.retrieval.table_records import QueryResult
 from turnmark.retrieval.task_passages import Embed, nearest_among
 from turnmark.retrieval.types import Hit, Query, Retriever
 
@@ -55,6 +56,18 @@ class Step(Protocol):
     name: str
 
     def __call__(self, turn: Turn) -> None: ...
+
+
+class Computation(NamedTuple):
+    """A SELECT that the model ran over tables, and its result."""
+
+    statement: str
+    result: QueryResult
+
+    @property
+    def values(self) -> list[float]:
+        """The numbers of the result."""
+        return [value for row in self.result.rows for value in row if isinstance(value, int | float)]
 
 
 @dataclass
@@ -111,6 +124,7 @@ class Turn:
         searches: by `retrieve` and `revise`: all searches, for the trace.
         search_on: by `retrieve`: lets the model answer while it searches with tools, and returns False if it cannot.
         calls: by `answer`: the tool calls of the model, for the trace.
+        computed: by `answer`: the computations among the evidence, by the id of the passage that shows the result.
         judgment: by `decide`, for all parts; `answer` may correct it.
         draft: by `answer` or `revise`.
         reasoning: by `answer` or `revise`: what the model wrote for itself before the draft.
@@ -142,6 +156,7 @@ class Turn:
     searches: list[Search] = field(default_factory=list)
     search_on: Callable[[Turn], bool] = lambda _: False
     calls: list[ToolUse] = field(default_factory=list)
+    computed: dict[str, Computation] = field(default_factory=dict)
     judgment: Judgment = NOT_JUDGED
     draft: Draft = _NOTHING_WRITTEN
     reasoning: str = ""
@@ -342,7 +357,10 @@ class Turn:
         """Return the reply of the finished turn."""
         citations: list[Citation] = []
         if self.judgment.decision in (*GROUNDED, "clarify"):
-            citations = [_citation(number, hit, self.draft.text) for number, hit in enumerate(self.hits, 1)]
+            citations = [
+                _citation(number, hit, self.draft.text, self.computed.get(hit.passage.id))
+                for number, hit in enumerate(self.hits, 1)
+            ]
         part_judgments: list[Judgment] = []
         if len(self.parts) > 1:
             part_judgments = [part.judgment for part in self.parts]
@@ -371,8 +389,11 @@ class Turn:
         )
 
 
-def _citation(number: int, hit: Hit, answer: str) -> Citation:
-    names = set(Citation.model_fields) - {"n", "score", "page"}
+def _citation(number: int, hit: Hit, answer: str, computation: Computation | None) -> Citation:
+    names = set(Citation.model_fields) - {"n", "score", "page", "statement", "basis"}
     passage = hit.passage.as_stored()
-    fields: Mapping[str, Any] = {name: getattr(passage, name) for name in names}
+    fields: dict[str, Any] = {name: getattr(passage, name) for name in names}
+    if computation is not None:
+        basis = computation.result.basis
+        fields |= {"id": hit.passage.id, "statement": computation.statement, "basis": basis}
     return Citation(n=number, score=hit.score, page=cited_page(hit.passage, number, answer), **fields)

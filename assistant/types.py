@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from turnmark.core.record import Record
+from turnmark.retrieval.table_records import Basis
 
 MessageKind = Literal["question", "conversational", "revision"]
 Decision = Literal["answer", "partial", "unknown", "clarify", "converse"]
@@ -79,7 +80,7 @@ class Draft(Record):
 
 
 class Citation(Record):
-    """A source of the reply: a passage, with its number and score."""
+    """A source of the reply: a passage, a count, or rows computed from a table, with its number and score."""
 
     n: int = Field(description="its number in the answer, as in `[1]`")
     id: str = Field(description="id of the passage")
@@ -97,6 +98,16 @@ class Citation(Record):
     end: int = Field(description="offset after its last character")
     text: str = Field(description="text of the passage")
     score: float = Field(description="score of the hit; comparable only within one reply")
+    statement: str = Field(
+        default="",
+        description="the SELECT that computed `text` from tables",
+        exclude_if=lambda statement: not statement,
+    )
+    basis: tuple[Basis, ...] = Field(
+        default=(),
+        description="of each table that the statement read, the first rows that it rests on",
+        exclude_if=lambda basis: not basis,
+    )
 
     @property
     def key(self) -> str:

@@ -15,15 +15,12 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from pydantic import Field
-
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.core.record import Record
 from turnmark.corpora.column_types import CellValue
 from turnmark.retrieval.sql_functions import add_functions
 from turnmark.retrieval.statements import RowQuery, Statement
 from turnmark.retrieval.table_names import IS_TOTAL, ROW_NUMBER
-from turnmark.retrieval.table_records import StoredTable, TablePart, damaged, read_only
+from turnmark.retrieval.table_records import Basis, QueryResult, StoredTable, TablePart, damaged, read_only
 
 MAX_STATEMENT = 5_000
 """Characters of a statement."""
@@ -63,26 +60,6 @@ _FUNCTIONS = frozenset(
 MAX_ATTACHED = 10
 """Number of indexes that SQLite opens together."""
 _MAX_NAMES = 12  # in an error message
-
-
-class Basis(Record):
-    """Rows of one table that a result rests on."""
-
-    table: str = Field(description="name of the table")
-    columns: tuple[str, ...] = Field(description="labels: the number of the row, and the columns that are relevant")
-    rows: tuple[tuple[CellValue, ...], ...] = Field(description="the first rows, with their cells as shown")
-    count: int = Field(description="number of all rows that the result rests on")
-
-
-class QueryResult(Record):
-    """The result of a statement."""
-
-    columns: tuple[str, ...] = Field(description="names of the columns")
-    rows: tuple[tuple[CellValue, ...], ...] = Field(description="values as SQLite returns them")
-    cut: int = Field(default=0, description="number of rows that were left out because of the limits")
-    tables: tuple[StoredTable, ...] = Field(default=(), description="the tables that were read")
-    basis: tuple[Basis, ...] = Field(default=(), description="the rows that the result rests on, by table")
-    no_basis: str = Field(default="", description="why the rows that the result rests on are not known; else empty")
 
 
 @dataclass

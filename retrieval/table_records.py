@@ -11,7 +11,7 @@ from pydantic import Field
 
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
-from turnmark.corpora.column_types import ColumnKind
+from turnmark.corpora.column_types import CellValue, ColumnKind
 from turnmark.retrieval.table_names import quoted
 
 
@@ -37,6 +37,7 @@ class StoredTable(Record):
     name: str = Field(description="name in SQL; if several indexes are searched together, INDEX.NAME")
     document: str = Field(description="id of its document")
     title: str = Field(description="title of the document")
+    path: str = Field(default="", description="path of its file, relative to the indexed folder")
     sheet: str = Field(default="", description="name of its sheet; empty outside of workbooks")
     section: str = Field(default="", description="headings above it, joined by ' › '")
     page: int | None = Field(default=None, description="1-based page on which it starts, if there are pages")
@@ -47,6 +48,26 @@ class StoredTable(Record):
     start: int = Field(description="offset in the document of the stretch that shows or describes it")
     end: int = Field(description="offset after the stretch")
     index: str = Field(default="", description="name of its index if several are searched together")
+
+
+class Basis(Record):
+    """Rows of one table that a result rests on."""
+
+    table: str = Field(description="name of the table")
+    columns: tuple[str, ...] = Field(description="labels: the number of the row, and the columns that are relevant")
+    rows: tuple[tuple[CellValue, ...], ...] = Field(description="the first rows, with their cells as shown")
+    count: int = Field(description="number of all rows that the result rests on")
+
+
+class QueryResult(Record):
+    """The result of a statement."""
+
+    columns: tuple[str, ...] = Field(description="names of the columns")
+    rows: tuple[tuple[CellValue, ...], ...] = Field(description="values as SQLite returns them")
+    cut: int = Field(default=0, description="number of rows that were left out because of the limits")
+    tables: tuple[StoredTable, ...] = Field(default=(), description="the tables that were read")
+    basis: tuple[Basis, ...] = Field(default=(), description="the rows that the result rests on, by table")
+    no_basis: str = Field(default="", description="why the rows that the result rests on are not known; else empty")
 
 
 @dataclass(frozen=True)

@@ -14,16 +14,24 @@ from typing import Any
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.corpora.column_types import CellValue
 from turnmark.corpora.function_words import content_words
-from turnmark.retrieval.sql import QueryResult, run_statement
+from turnmark.retrieval.sql import run_statement
 from turnmark.retrieval.store import WHERE_KEYS
 from turnmark.retrieval.table_files import searchable
 from turnmark.retrieval.table_names import quoted
-from turnmark.retrieval.table_records import StoredTable, TableColumn, TablePart, damaged, read_only, sql_name
+from turnmark.retrieval.table_records import (
+    QueryResult,
+    StoredTable,
+    TableColumn,
+    TablePart,
+    damaged,
+    read_only,
+    sql_name,
+)
 
 WORD_WEIGHTS = (8.0, 6.0, 4.0, 5.0, 1.0)
 """Weights of a word in the name, title, section, labels and cells of a table."""
 _MAX_SEARCH_WORDS = 40
-_FIELDS = tuple("name document title sheet section page caption columns rows totals start end".split())
+_FIELDS = tuple("name document title path sheet section page caption columns rows totals start end".split())
 
 
 class TableStore:

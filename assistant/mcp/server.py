@@ -1,4 +1,4 @@
-"""The MCP server: four tools, a resource for each document, progress, cancellation and typed errors."""
+"""The MCP server: its tools, a resource for each document, progress, cancellation and typed errors."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from turnmark.assistant.mcp.records import (
     ToolArguments,
     schema_of,
 )
+from turnmark.assistant.mcp.tables import ServedTables, SqlArguments, SqlResult, TablesArguments, TablesResult
 from turnmark.assistant.serving.models import ServedModels
 from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.types import Event, Reply
@@ -121,6 +122,24 @@ class IndexServer:
 
     @property
     def _tools(self) -> dict[str, _ServedTool]:
+        """The tools by name; those over tables only if an index has tables."""
+        tables = ServedTables(self.models.indexes)
+        over_tables = {
+            "tables": _ServedTool(
+                "List tables",
+                "Lists the tables that sql reads, with their documents, columns, units, number of rows and first rows.",
+                TablesArguments,
+                TablesResult,
+                self._in_thread(tables.tables),
+            ),
+            "sql": _ServedTool(
+                "Compute over tables",
+                "Runs one SELECT of SQLite over the tables, for totals, counts, averages and comparisons of many rows.",
+                SqlArguments,
+                SqlResult,
+                self._in_thread(tables.sql),
+            ),
+        }
         return {
             "search": _ServedTool(
                 "Search passages",
@@ -143,6 +162,7 @@ class IndexServer:
                 DocumentsResult,
                 self._in_thread(self._documents.documents),
             ),
+            **(over_tables if tables.exist() else {}),
             "ask": _ServedTool(
                 "Ask a question",
                 "Answers a question from the documents, with citations, or says that they do not contain the answer.",

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.basis import basis_lines
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.export import kiwi_files, mtrag_files, transcript
 from turnmark.assistant.open import reopen_assistant
@@ -135,6 +136,8 @@ def explain(chat: TerminalChat, argument: str) -> None:
             )
         chat.say(f"[{source.n}] {cite(source)}", style="bold")
         chat.say(printable(source.text))
+        for line in basis_lines(source):
+            chat.say(line, style="" if line.startswith(" ") else "bold")
         return
     for line in trace_lines(last):
         chat.say(line, style="" if line.startswith(" ") else "bold")

@@ -32,7 +32,7 @@ from rich.text import Text
 
 from turnmark.assistant.session import calls_line, cite, has_same_words, source_url, sources_used
 from turnmark.assistant.types import Event, Reply
-from turnmark.core.untrusted import escape_marks, one_line, printable
+from turnmark.core.untrusted import ellipsize, escape_marks, one_line, printable
 from turnmark.corpora.text import lines
 from turnmark.retrieval.index import Index
 
@@ -45,6 +45,8 @@ _STATUS_AFTER_STEP = {
 }
 MAX_UNSUPPORTED_LINES = 3
 """Maximum sentences without support that are shown below an answer; `/why` shows all of them."""
+MAX_STATEMENT_CHARS = 300
+"""Maximum characters of a statement below the source that it computed; `/why N` shows all of it."""
 REDRAW_SECONDS = 0.08
 """Minimum seconds between two redraws of the unfinished paragraph."""
 
@@ -146,6 +148,8 @@ class TurnView:
             url = source_url(self._index, source) if self._moving else ""
             style = Style(dim=True, link=url or None)
             self._line(f"[{source.n}] {cite(source, section=not quoted)}", style, indent=2)
+            if source.statement:
+                self._line(f"computed: {ellipsize(one_line(source.statement), MAX_STATEMENT_CHARS)}", indent=6)
         self._line(checks_line(reply))
 
     def _show_notes(self) -> None:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 PAGE_SCRIPTS = (
     "dom.js",
     "markdown.js",
+    "basis.js",
     "turn.js",
     "models.js",
     "conversations.js",

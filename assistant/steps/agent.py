@@ -85,7 +85,8 @@ class _Agent:
         self.turn, self.generator, self.tools = turn, generator, tools
         prompt, notes = turn_prompt(turn)
         # The rules about the tools are about as long as their definitions.
-        used = sum(count_tokens(message.content) for message in prompt) + 2 * tools.tokens
+        tables = tools.computing.hints() if tools.computing else ""
+        used = sum(count_tokens(message.content) for message in prompt) + 2 * tools.tokens + count_tokens(tables)
         room = turn.model.context_tokens - turn.model.reply_tokens - used
         self.left = min(RESULTS_FACTOR * turn.config.tokens, room)
         self.piece = turn.config.tokens // RESULT_DIVISOR
@@ -98,6 +99,8 @@ class _Agent:
             tokens=f"{max(self.left, MIN_RESULT_TOKENS) // 500 * 500:,}",
             documents=f"{collection.count():,} documents" if collection else "the documents",
             counts=collection is not None,
+            computes=tools.computing is not None,
+            tables=tables,
             languages=languages_to_search(turn),
         )
         merged = merge_roles((*rules, *(message for message in prompt if message.role != "system")))

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from turnmark.assistant.refusal import is_refusal
+from turnmark.assistant.steps.figures import without_values
 from turnmark.assistant.steps.marks import ITEM_MARK, cited_numbers, spaced_sentences, without_item_mark
 from turnmark.assistant.steps.numbers import missing_numbers
 from turnmark.corpora.analysis import open_analyzer
@@ -288,11 +289,13 @@ class Sources:
         texts: the passages, titles included; the first is `[1]`.
         question: the question: an answer may repeat its numbers and names, even if no passage has them. None: the check
             by words ignores names, which is how the embedded judge was measured.
+        values: number of a passage -> the values that were computed for it, which a claim may write in another form.
     """
 
     texts: Sequence[str]
     embed: Embed | None = None
     question: str | None = None
+    values: Mapping[int, Sequence[float]] = field(default_factory=dict)
     _vectors: dict[int, NDArray[np.float32] | None] = field(default_factory=dict)
 
     @cached_property
@@ -305,20 +308,25 @@ class Sources:
         valid = [number for number in dict.fromkeys(numbers) if 1 <= number <= len(self.texts)]
         return self._supported_by_words(text, valid) or self._supported_by_cosine(text, valid)
 
+    def _missing_numbers(self, text: str, numbers: Sequence[int], known_texts: Sequence[str]) -> frozenset[str]:
+        """Return the numbers of a claim that neither texts nor the values of the passages with these numbers have."""
+        values = [value for number in numbers for value in self.values.get(number, ())]
+        return missing_numbers(without_values(text, values), known_texts, self.language)
+
     def _supported_by_words(self, text: str, numbers: Sequence[int]) -> bool:
         cited_texts = [self.texts[number - 1] for number in numbers]
         if not cited_texts or not covers(text, cited_texts, MIN_SUPPORT_SHARE):
             return False
         if self.question is None:
-            return not missing_numbers(text, cited_texts, self.language)
+            return not self._missing_numbers(text, numbers, cited_texts)
         known_texts = [*cited_texts, self.question]
-        return not missing_numbers(text, known_texts, self.language) and not unknown_names(text, known_texts)
+        return not self._missing_numbers(text, numbers, known_texts) and not unknown_names(text, known_texts)
 
     def _supported_by_cosine(self, text: str, numbers: Sequence[int]) -> bool:
         cited_texts = [self.texts[number - 1] for number in numbers]
         if self.embed is None or not cited_texts or not words(text):
             return False
-        unknown = missing_numbers(text, cited_texts, self.language) or missing_names(text, cited_texts)
+        unknown = self._missing_numbers(text, numbers, cited_texts) or missing_names(text, cited_texts)
         return not unknown and self.best_cosine(text, numbers) >= MIN_SUPPORT_COSINE
 
     def best_cosine(self, text: str, numbers: Sequence[int]) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 
 from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, shorten
 from turnmark.assistant.generators.base import ToolCall
+from turnmark.assistant.steps.computing import TABLE_TOOLS, TableTools
 from turnmark.assistant.steps.read import format_section
 from turnmark.assistant.steps.retrieve import grow_sections, join_passages
 from turnmark.assistant.steps.tool_results import (
@@ -68,6 +69,8 @@ TOOLS = (
 )  # fmt: skip
 _OVER_ALL = ("outline", "grep", "documents")
 """Tools that need a `Collection`."""
+_VERBATIM = ("statement",)
+"""Arguments whose lines and spaces are kept: they mean something in texts and comments of SQL."""
 
 
 class DocumentTools:
@@ -77,6 +80,11 @@ class DocumentTools:
         self.turn, self.retriever = turn, retriever
         self.collection = retriever.collection()
         self.tools = TOOLS if self.collection else tuple(tool for tool in TOOLS if tool.name not in _OVER_ALL)
+        store = retriever.tables()
+        self.computing = TableTools(turn, store) if store is not None and store.tables() else None
+        """Computes over the tables of the documents; None: there are none."""
+        if self.computing:
+            self.tools += TABLE_TOOLS
 
     @property
     def tokens(self) -> int:
@@ -128,8 +136,9 @@ class DocumentTools:
             return None
         known = dict.fromkeys(key for tool in self.tools for key in tool.parameters["properties"])
         given = {key: values[key] for key in known if values.get(key) is not None}
-        texts = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
-        return {key: " ".join(" ".join(map(str, text)).split()) for key, text in texts.items()}
+        parts = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
+        texts = {key: " ".join(map(str, part)).strip() for key, part in parts.items()}
+        return {key: text if key in _VERBATIM else " ".join(text.split()) for key, text in texts.items()}
 
     # -- the tools
 
@@ -249,6 +258,14 @@ class DocumentTools:
         else:
             rows, line = [_described(row) for row in every], over
         return self._counted(f"Documents: {line}", over, rows, MAX_DOCUMENTS, "documents", tokens, line)
+
+    def _tables(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        assert self.computing is not None, "else this tool is not offered"
+        return self.computing.tables(arguments.get("words", ""), self._where(arguments), tokens)
+
+    def _sql(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        assert self.computing is not None, "else this tool is not offered"
+        return self.computing.sql(arguments["statement"], tokens)
 
     # -- what they share
 

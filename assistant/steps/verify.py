@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences
 from turnmark.assistant.steps.support import Sources, claims_of, match_sentences
-from turnmark.assistant.turn import Turn
+from turnmark.assistant.turn import Computation, Turn
 from turnmark.assistant.types import GROUNDED, Checks, Draft, ProcedureStep, SubQuestion
 from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
 from turnmark.corpora.text import strip_citations
@@ -30,7 +31,7 @@ class Verify:
             answered = turn.judgment.decision == "converse"
             turn.settle(draft, Checks(), [SubQuestion(text=text, answered=answered) for text in questions])
             return
-        checks = check_claims(draft, turn.hits, " ".join((turn.message, *questions)), turn.embed)
+        checks = check_claims(draft, turn.hits, " ".join((turn.message, *questions)), turn.embed, turn.computed)
         answers = draft.answers if len(draft.answers) == len(questions) else ()
         if turn.understanding.kind == "revision":
             parts = [SubQuestion(text=text, answered=True) for text in questions]
@@ -72,18 +73,32 @@ def _valid_numbers(numbers: Sequence[int], sources: int) -> list[int]:
     return [number for number in numbers if 1 <= number <= sources]
 
 
-def check_claims(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed | None) -> Checks:
+def check_claims(
+    draft: Draft,
+    hits: Sequence[Hit],
+    question: str,
+    embed: Embed | None,
+    computed: Mapping[str, Computation] = MappingProxyType({}),
+) -> Checks:
     """Check the claims of an answer against the passages that they cite, and find those that no passage supports.
 
     A claim without a mark may be supported by any passage.
 
     Args:
         question: the answer may repeat its numbers and names, even if no passage has them.
+        computed: the computations whose results are among the passages, by id.
     """
     if draft.claims == "":
         return Checks(grounded=1.0)
     claims = claims_of(draft.text if draft.claims is None else draft.claims, draft.unstated)
-    sources = Sources([hit.passage.indexed_text for hit in hits], embed, question)
+    texts, values = list[str](), dict[int, list[float]]()
+    for number, hit in enumerate(hits, 1):
+        computation = computed.get(hit.passage.id)
+        texts.append(hit.passage.indexed_text)
+        if computation is not None:
+            texts[-1] += f"\n{_about(computation)}\n{question}"
+            values[number] = computation.values
+    sources = Sources(texts, embed, question, values)
     all_numbers = range(1, len(hits) + 1)
     grounded = [sources.supports(claim.text, claim.numbers or all_numbers) for claim in claims]
     unsupported: list[str] = []
@@ -95,6 +110,16 @@ def check_claims(draft: Draft, hits: Sequence[Hit], question: str, embed: Embed 
         unsupported=tuple(unsupported),
         citations_valid=draft.claims is not None or all(claim.numbers for claim in claims),
     )
+
+
+def _about(computation: Computation) -> str:
+    """Return the words of a computation: its statement, and what the tables that it read and their columns are called.
+
+    The words of an answer that states a figure are those of the question and of the columns.
+    """
+    tables = computation.result.tables
+    labels = [label for table in tables for label in (table.title, table.caption, *(c.label for c in table.columns))]
+    return "\n".join((computation.statement.replace("_", " "), *labels))
 
 
 def judge_parts(

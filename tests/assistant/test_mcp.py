@@ -46,7 +46,7 @@ from turnmark.retrieval.build import build_index
 TOKEN = "a-token-for-the-tests"
 KNIFE = "handbook/sharpen-a-kitchen-knife.md"
 ASK = "How do I sharpen a kitchen knife?"
-TOOLS = ["search", "read", "documents", "ask"]
+TOOLS = ["search", "read", "documents", "tables", "sql", "ask"]
 
 
 @contextmanager
@@ -138,7 +138,9 @@ def test_documents_are_resources_and_mistakes_are_explained(plain_home):
             assert (raised.value.code, raised.value.data["kind"]) == (-32602, "request")
         with pytest.raises(MCPError, match="cursor: expected a cursor returned by this server"):
             await client.list_resources(cursor="-1")
-        with pytest.raises(MCPError, match=r"unknown tool 'write' .expected one of: search, read, documents, ask"):
+        with pytest.raises(
+            MCPError, match=r"unknown tool 'write' .expected one of: search, read, documents, tables, sql, ask"
+        ):
             await client.call_tool("write", {})
         kind, message = await mistake(client, "read", document="sharpen-kitchen-knife.md")
         assert kind == "request"
@@ -154,6 +156,36 @@ def test_documents_are_resources_and_mistakes_are_explained(plain_home):
             assert part in message
 
     assert "Traceback" not in over_stdio(plain_home, work, "--index", "demo")
+
+
+@pytest.mark.server
+def test_computes_over_the_tables_of_an_index(home, tmp_path):
+    folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
+    rows = "".join(f"2024-0{n}-01,Miller,{n}0.50 €\n" for n in range(1, 7))
+    (folder / "orders.csv").write_text(f"Ordered,Supplier,Amount\n{rows}", encoding="utf-8")
+    build_index(folder, "n", retriever="bm25")
+
+    async def work(client: Client) -> None:
+        names = [tool.name for tool in (await client.list_tools()).tools]
+        assert names == TOOLS
+        listed = await called(client, "tables", words="miller")
+        [table] = listed["tables"]
+        assert (table["name"], table["document"], table["rows"], listed["of"]) == ("orders", "orders.csv", 6, 1)
+        assert table["columns"][2] | {"label": ""} == {
+            "name": "amount", "label": "", "type": "real", "unit": "€", "text_name": "amount_text", "unparsed": 0,
+        }  # fmt: skip
+        assert table["first_rows"][0] == ["2024-01-01", "Miller", "10.50 €"]
+        assert (await called(client, "tables", words="zebra"))["tables"] == []
+        computed = await called(client, "sql", statement="SELECT sum(amount) AS s FROM orders WHERE amount > 30")
+        assert (computed["columns"], computed["rows"], computed["left_out"]) == (["s"], [[182.0]], 0)
+        [basis] = computed["basis"]
+        assert (basis["table"], basis["count"], len(basis["rows"])) == ("orders", 4, 4)
+        kind, message = await mistake(client, "sql", statement="SELECT price FROM orders")
+        assert kind == "request"
+        assert "amount" in message
+        assert (await mistake(client, "sql", statement="DROP TABLE orders"))[0] == "request"
+
+    assert "Traceback" not in over_stdio(home, work, "--index", "n")
 
 
 @pytest.mark.server

@@ -5,7 +5,8 @@ const STEP_LABELS = {
   understand: "Thinking", retrieve: "Searching", decide: "Checking the results", answer: "Writing", verify: "Checking the answer",
 };
 const CALL_NOUNS = [["search", "search", "searches"], ["read", "reading", "readings"], ["grep", "count", "counts"],
-  ["outline", "outline", "outlines"], ["documents", "list", "lists"]];
+  ["outline", "outline", "outlines"], ["documents", "list", "lists"], ["tables", "list of tables", "lists of tables"],
+  ["sql", "computation", "computations"]];
 const NEXT_STEP = { understand: "retrieve", retrieve: "decide", decide: "answer", answer: "answer", verify: "verify" };
 
 class Turn {
@@ -97,6 +98,7 @@ class Turn {
       const made = el("details", used.has(one.n) ? "source" : "source unused",
         el("summary", "", el("span", "n", String(one.n)), about), el("blockquote", "", one.text));
       made.lastChild.tabIndex = 0;
+      if (one.statement) made.append(basisDetails(one));
       if (one.page && /\.pdf$/i.test(one.path)) made.addEventListener("toggle", () => showPagePicture(made, one, this.stored.model), { once: true });
       this.sources.set(one.n, made);
       box.append(made);

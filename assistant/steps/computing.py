@@ -1,0 +1,224 @@
+"""The tools with which a model computes over the tables of the documents: `tables` lists them, `sql` runs a SELECT.
+
+The result of a statement is a numbered source. Its citation carries the statement and the rows that it rests on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from turnmark.assistant.basis import shown_value
+from turnmark.assistant.budget import count_tokens, shorten
+from turnmark.assistant.steps.read import format_section
+from turnmark.assistant.steps.tool_results import (
+    COUNT_ID,
+    MAX_ARGUMENT_CHARACTERS,
+    SQL_ID,
+    Result,
+    count_phrase,
+    define_tool,
+    fitting_lines,
+    short_line,
+)
+from turnmark.assistant.turn import Computation, Turn
+from turnmark.core.untrusted import one_line, quote_lines
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.table_records import QueryResult, StoredTable, TableColumn
+from turnmark.retrieval.tables import TableStore
+from turnmark.retrieval.types import Hit
+
+TABLE_TOOLS = (
+    define_tool(
+        "tables", "Lists the tables that sql reads: columns, units, number of rows, first rows.", "",
+        words="in names, headings or cells of the table; left out: all", where="as in search",
+    ),
+    define_tool("sql", "Runs one SELECT of SQLite over the tables.", "statement", statement="with names as listed"),
+)  # fmt: skip
+MAX_TABLES, MAX_COLUMNS, MAX_SAMPLE_ROWS = 10, 60, 3
+"""Maximum tables that a list describes, and maximum columns and rows of each."""
+MAX_HINTS, MAX_HINT_COLUMNS = 3, 30
+"""Maximum tables that are named next to the sections of a first search, and maximum columns of each."""
+MAX_CELL_CHARACTERS = 200
+"""Maximum characters of a cell that is shown to the model."""
+_MAX_UNIT_CHARACTERS = 20
+_ARROW = " › "
+
+
+class TableTools:
+    """The tools `tables` and `sql` of one turn."""
+
+    def __init__(self, turn: Turn, store: TableStore) -> None:
+        self.turn, self.store = turn, store
+
+    def tables(self, words: str, where: Mapping[str, str], tokens: int) -> Result:
+        """Describe the tables that match, best first, as a numbered source."""
+        every = self.store.tables(where)
+        found = self.store.find(words, len(every), where) if words else every
+        line = count_phrase(len(every), "table")
+        if words:
+            line = f"{len(found):,} of {line} {'has' if len(found) == 1 else 'have'} “{short_line(words, 60)}”"
+        shown = found or every
+
+        def described(most: int) -> list[str]:
+            lines = [line for table in shown[:most] for line in self._described(table)]
+            left = [table.name for table in shown[most:]]
+            return lines + ([f"… and {_listed(left, MAX_TABLES, 'more table')}"] if left else [])
+
+        text = shorten("\n".join(fitting_lines(described, MAX_TABLES, tokens)), tokens)
+        title = f"Tables: {line}"
+        passage = Passage(id=f"{COUNT_ID}{title}", document=line, title=title, text=text, start=0, end=len(text))
+        [number] = self.turn.number([Hit(passage=passage, score=0.0)])
+        return Result(format_section(number, passage), f"{line} [{number}]")
+
+    def _described(self, table: StoredTable) -> Iterator[str]:
+        """Yield lines with the name, place, columns and first rows of a table."""
+        yield f"{table.name}: {_place(table)}; {_size(table)}"
+        yield f"  columns: {', '.join(_columns(table, MAX_COLUMNS, labels=True))}"
+        for row in self.store.first_rows(table, MAX_SAMPLE_ROWS, shown=True):
+            yield f"  {' | '.join(short_line(str(cell or ''), MAX_CELL_CHARACTERS) for cell in row[:MAX_COLUMNS])}"
+
+    def sql(self, statement: str, tokens: int) -> Result:
+        """Run a statement, and return its rows as a numbered source."""
+        result = self.store.run(statement)
+        remarks = "\n".join(_remarks(statement, result))
+        text = _shown_rows(result, tokens - count_tokens(statement) - count_tokens(remarks))
+        found = count_phrase(len(result.rows) + result.cut, "row")
+        if len(result.rows) == 1 and not result.cut:
+            found = short_line(" | ".join(map(shown_value, result.rows[0])), MAX_ARGUMENT_CHARACTERS)
+        if not result.tables:
+            return Result(f"{quote_lines(text)}\nIt reads no table, so it is no source.", found)
+        passage = _source(statement, text, result.tables)
+        self.turn.computed[passage.id] = Computation(statement, result)
+        [number] = self.turn.number([Hit(passage=passage, score=0.0)])
+        return Result(f"{format_section(number, passage)}\n{remarks}".strip(), f"{found} [{number}]")
+
+    def hints(self) -> str:
+        """Return a line for each table that the message names or a section shows, so that the model can compute at
+        once."""
+        numbers_of: dict[str, list[int]] = {}
+        every = self.store.tables()
+        message = self.turn.message.lower()
+        tables = {table.name: table for table in every if _is_named(table, message)}
+        for number, hit in enumerate(self.turn.hits, 1):
+            for table in every:
+                if _shows(hit.passage, table):
+                    tables[table.name] = table
+                    numbers_of.setdefault(table.name, []).append(number)
+        lines = []
+        for name, table in [*tables.items()][:MAX_HINTS]:
+            marks = "".join(f"[{number}]" for number in numbers_of.get(name, ())) or _place(table)
+            lines.append(f"{marks} {name} ({_size(table)}): {', '.join(_columns(table, MAX_HINT_COLUMNS))}")
+        return quote_lines("\n".join(lines)) if lines else ""
+
+
+def _is_named(table: StoredTable, message: str) -> bool:
+    """Return whether a message, in lower case, has the SQL name of a table or the name of its file."""
+    names = {table.name.lower(), PurePosixPath(table.path or table.document).name.lower()}
+    return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) for name in names if name)
+
+
+def _shows(passage: Passage, table: StoredTable) -> bool:
+    """Return whether a passage shows a part of a table."""
+    return passage.document == table.document and table.start < passage.end and passage.start < table.end
+
+
+def _source(statement: str, text: str, tables: Sequence[StoredTable]) -> Passage:
+    """Return the result of a statement as a source, at the place of the first table that it read."""
+    first = tables[0]
+    places = [first.section or first.sheet or first.caption]
+    for table in tables[1:]:
+        places.append(_place(table) if table.document != first.document else table.section or table.sheet)
+    return Passage(
+        id=f"{SQL_ID}{statement}",
+        document=first.document,
+        title=first.title,
+        path=first.path,
+        section="; ".join(dict.fromkeys(filter(None, places))),
+        page=first.page,
+        index=first.index,
+        text=text,
+        start=first.start,
+        end=first.end,
+    )
+
+
+def _shown_rows(result: QueryResult, tokens: int) -> str:
+    """Return the rows of a result as text, as many as fit, below their column names."""
+
+    def lines(most: int) -> list[str]:
+        shown = [" | ".join(result.columns)]
+        for row in result.rows[:most]:
+            shown.append(" | ".join(short_line(shown_value(value), MAX_CELL_CHARACTERS) for value in row))
+        left = len(result.rows) - most + result.cut
+        return shown + ([f"… and {count_phrase(left, 'more row')}"] if left > 0 else [])
+
+    if not result.rows:
+        return f"{' | '.join(result.columns)}\n(no rows)"
+    return shorten("\n".join(fitting_lines(lines, len(result.rows), tokens)), tokens)
+
+
+def _remarks(statement: str, result: QueryResult) -> Iterator[str]:
+    """Yield what the model should know about a result: totals among its rows, units, cells left out, nothing found."""
+    names = set(re.findall(r"\w+", statement.lower()))
+    for table in result.tables:
+        if table.totals and "is_total" not in names:
+            rows = count_phrase(table.totals, "row")
+            yield f"{table.name} has {rows} with totals of other rows, not left out here: is_total = 0 leaves them out."
+        used = [column for column in table.columns if column.name.lower() in names]
+        units = [f"{column.name} in {short_line(column.unit, _MAX_UNIT_CHARACTERS)}" for column in used if column.unit]
+        if units:
+            yield f"Units: {', '.join(units)}."
+        for column in used:
+            if column.unparsed:
+                cells = count_phrase(column.unparsed, "cell")
+                yield f"{cells} of {column.name} could not be read as {column.type}: NULL; see {column.text_name}."
+    if all(value in (None, 0) for row in result.rows for value in row):
+        yield "Nothing matches. First look how it is spelled: LIKE '%…%', fold(column) = fold('…'), SELECT DISTINCT."
+
+
+def _columns(table: StoredTable, most: int, labels: bool = False) -> Iterator[str]:
+    """Yield each column with its type, unless that is text, and its unit.
+
+    Args:
+        labels: whether labels are shown that the name does not tell.
+    """
+    for column in table.columns[:most]:
+        yield _described_column(column, labels)
+    left = len(table.columns) - most
+    if left > 0:
+        yield f"… and {count_phrase(left, 'more column')}"
+
+
+def _described_column(column: TableColumn, labels: bool) -> str:
+    words = [column.name]
+    if labels and re.sub(r"\W+", "_", column.label.lower()).strip("_") != column.name.lower():
+        words.append(f"“{short_line(column.label, MAX_ARGUMENT_CHARACTERS)}”")
+    if column.type != "text":
+        words.append(column.type)
+    if column.unit:
+        words.append(f"in {short_line(column.unit, _MAX_UNIT_CHARACTERS)}")
+    if labels and column.unparsed:
+        words.append(f"({count_phrase(column.unparsed, 'cell')} NULL, see {column.text_name})")
+    return " ".join(words)
+
+
+def _place(table: StoredTable) -> str:
+    """Return the document of a table and its place there, in one line."""
+    path = table.path or table.document
+    page = f"page {table.page}" if table.page else ""
+    where = _ARROW.join(filter(None, (path, table.section or table.sheet, table.caption)))
+    return short_line(", ".join(filter(None, (where, page))), 2 * MAX_ARGUMENT_CHARACTERS)
+
+
+def _size(table: StoredTable) -> str:
+    totals = f", {table.totals:,} of them totals" if table.totals else ""
+    return f"{count_phrase(table.rows, 'row')}{totals}"
+
+
+def _listed(names: Iterable[str], most: int, noun: str) -> str:
+    """Return a number of names, and the first of them."""
+    every = [one_line(name) for name in names]
+    shown = ", ".join(every[:most]) + (", …" if len(every) > most else "")
+    return f"{count_phrase(len(every), noun)}: {shown}"

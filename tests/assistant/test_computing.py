@@ -1,0 +1,252 @@
+"""A model that computes over the tables of a real index, behind a real endpoint on loopback."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.assistant.notes import notes, turn_of
+from tests.opened import assistant_over
+from tests.servers import Say, ScriptedServer
+from turnmark.assistant.basis import basis_lines
+from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.export import mtrag_files, transcript
+from turnmark.assistant.generators.base import ToolCall
+from turnmark.assistant.session import SessionBegan, TurnAnswered, TurnRated, calls_line
+from turnmark.assistant.session_files import new_session, read_session
+from turnmark.assistant.steps.computing import MAX_HINTS
+from turnmark.assistant.steps.figures import without_values
+from turnmark.assistant.steps.tools import DocumentTools
+from turnmark.assistant.types import Reply
+from turnmark.retrieval.build import build_index
+
+UNDERSTOOD = Say("{}")
+ORDERS = """Supplier,Ordered,Net amount
+Miller,2024-03-01,"1,200.50 €"
+Smith,2024-03-04,80.00 €
+Miller,2024-03-09,99.50 €
+Çelik,2024-04-02,"2,000.00 €"
+Smith,2024-04-11,unknown
+Miller,2024-05-20,20.00 €
+Total,,"3,400.00 €"
+"""
+STOCK = "# Stock\n\nWhat is in the cellar.\n\n| item | pieces |\n|---|---|\n" + "".join(
+    f"| {name} | {count} |\n"
+    for name, count in (("nails", 400), ("bolts", 30), ("nuts", 70), ("rods", 5), ("pins", 95))
+)
+ASKED = "What did we order from Miller in total?"
+SUM = "SELECT sum(net_amount) AS total FROM orders WHERE supplier = 'Miller' AND is_total = 0"
+
+
+@pytest.fixture
+def store(home, tmp_path):
+    folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n", stock=STOCK)
+    (folder / "orders.csv").write_text(ORDERS, encoding="utf-8")
+    build_index(folder, "t", retriever="bm25")
+    return folder
+
+
+def asked(*replies: Say, message: str = ASKED, **fields: Any) -> tuple[Reply, list[dict[str, Any]]]:
+    with ScriptedServer(UNDERSTOOD, *replies) as server:
+        assistant = assistant_over("t", f"openai:tiny@{server.url}?retries=0", **{"top_k": 2, **fields})
+        reply = assistant.reply([], message)
+    return reply, server.bodies[1:]
+
+
+def running(statement: str) -> Say:
+    return Say("", calls=[("sql", json.dumps({"statement": statement}))])
+
+
+def results(body: dict[str, Any]) -> list[str]:
+    return [message["content"] for message in body["messages"] if message["role"] == "tool"]
+
+
+def tools_over(index: str = "t") -> DocumentTools:
+    retriever = assistant_over(index).retriever
+    assert retriever is not None
+    return DocumentTools(turn_of(ASKED, retriever=retriever), retriever)
+
+
+def called(tools: DocumentTools, name: str, tokens: int = 1500, **arguments: str) -> str:
+    return tools.result(ToolCall(id="1", name=name, arguments=json.dumps(arguments)), tokens).text
+
+
+@pytest.mark.usefixtures("store")
+def test_computed_answer_is_cited_with_its_statement_and_rows() -> None:
+    reply, bodies = asked(running(SUM), Say("You ordered goods for 1,320.00 € from Miller [2]."))
+    assert reply.decision == "answer"
+    assert reply.checks.unsupported == ()
+    source = reply.citations[1]
+    assert (source.document, source.path, source.statement) == ("orders.csv", "orders.csv", SUM)
+    assert source.text == "total\n1320"
+    [basis] = source.basis
+    assert (basis.table, basis.count) == ("orders", 3)
+    assert [row[1] for row in basis.rows] == ["Miller"] * 3
+    assert "1,200.50 €" in str(basis.rows)
+    assert results(bodies[1])[0].startswith("[2]\n> orders")
+    assert calls_line(reply.trace.calls) == "1 computation"
+    assert reply.trace.calls[0].found == "1320 [2]"
+
+
+@pytest.mark.usefixtures("store")
+def test_names_the_table_of_a_passage_in_the_first_prompt() -> None:
+    _, bodies = asked(Say("I see [1]."))
+    user = bodies[0]["messages"][-1]["content"]
+    line = next(line for line in user.splitlines() if "orders (7 rows" in line)
+    assert line.startswith("> [1] orders (7 rows, 1 of them totals): ")
+    assert "net_amount real in €" in line
+    assert "ordered date" in line
+    assert count_tokens(line) < 50
+    assert "computed with sql" in " ".join(bodies[0]["messages"][0]["content"].split())
+
+
+def test_index_without_tables_offers_no_computing(home, tmp_path) -> None:
+    build_index(notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n"), "t", retriever="bm25")
+    _, bodies = asked(Say("Red [1]."), message="What colour is the kettle?")
+    assert not {"sql", "tables"} & {tool["function"]["name"] for tool in bodies[0]["tools"]}
+    assert "sql" not in json.dumps(bodies[0]["messages"])
+
+
+@pytest.mark.usefixtures("store")
+def test_lists_tables_with_columns_units_totals_and_rows() -> None:
+    tools = tools_over()
+    every = called(tools, "tables")
+    assert "Tables: 2 tables" in every
+    assert "orders: orders.csv" in every
+    assert "7 rows, 1 of them totals" in every
+    assert "net_amount “Net amount” real in €" in every or "net_amount real in €" in every
+    assert "1 cell NULL, see net_amount_text" in every
+    assert "Miller | 2024-03-01 | 1,200.50 €" in every
+    assert "stock: stock.md; 5 rows" in every
+    found = called(tools, "tables", words="nails")
+    assert "1 of 2 tables has “nails”" in found
+    assert "orders" not in found
+    assert "0 of 2 tables have “zebra”" in called(tools, "tables", words="zebra")
+    only = called(tools, "tables", where="orders.csv")
+    assert "stock" not in only
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SELECT sum(net_amount) FROM orders", "orders has 1 row with totals of other rows"),
+        ("SELECT sum(net_amount) FROM orders WHERE is_total = 0", "Units: net_amount in €."),
+        ("SELECT sum(net_amount) FROM orders WHERE is_total = 0", "1 cell of net_amount could not be read as real"),
+        ("SELECT * FROM orders WHERE supplier = 'Celik'", "Nothing matches. First look how it is spelled"),
+        ("SELECT count(*) FROM orders WHERE supplier = 'Celik'", "Nothing matches. First look how it is spelled"),
+        ("SELECT amount FROM orders", "net_amount"),
+        ("SELECT * FROM ordering", "orders"),
+        ("DELETE FROM orders", "SELECT"),
+        ("SELECT 1 + 1", "It reads no table, so it is no source."),
+    ],
+)
+def test_tells_the_model_what_it_should_know_about_a_result(statement, said) -> None:
+    assert said in called(tools_over(), "sql", statement=statement)
+
+
+@pytest.mark.usefixtures("store")
+def test_totals_are_not_reported_where_they_are_left_out() -> None:
+    assert "totals" not in called(tools_over(), "sql", statement=SUM)
+
+
+@pytest.mark.usefixtures("store")
+def test_statement_keeps_its_lines_and_spaces() -> None:
+    lines = "SELECT count(*) -- all\nFROM orders WHERE supplier || 'a  b' = 'Millera  b'"
+    assert "\n> 3\n" in f"{called(tools_over(), 'sql', statement=lines)}\n"
+
+
+def test_long_result_says_what_it_leaves_out(home, tmp_path) -> None:
+    folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
+    rows = "".join(f"number {n},{n}\n" for n in range(150))
+    (folder / "long.csv").write_text(f"name,value\n{rows}", encoding="utf-8")
+    build_index(folder, "t", retriever="bm25")
+    text = called(tools_over(), "sql", tokens=300, statement="SELECT name, value FROM long")
+    assert count_tokens(text) <= 330
+    shown = sum("number" in line for line in text.splitlines())
+    assert 20 < shown < 150
+    assert f"… and {150 - shown} more rows" in text
+
+
+def hints_for(message: str) -> str:
+    retriever = assistant_over("t").retriever
+    assert retriever is not None
+    tools = DocumentTools(turn_of(message, retriever=retriever), retriever)
+    assert tools.computing is not None
+    return tools.computing.hints()
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    ("message", "table"),
+    [
+        ("What is the total in Orders.CSV?", "orders.csv orders (7 rows"),
+        ("sum up the table orders", "orders.csv orders (7 rows"),
+        ("Who reorders nails?", ""),
+    ],
+)
+def test_table_that_the_message_names_is_described_although_no_section_shows_it(message, table) -> None:
+    hints = hints_for(message)
+    assert table in hints
+    assert bool(hints) is bool(table)
+
+
+def test_only_a_few_tables_are_named_next_to_the_sections(home, tmp_path) -> None:
+    folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
+    names = [f"part{n}.csv" for n in range(MAX_HINTS + 2)]
+    for name in names:
+        (folder / name).write_text(ORDERS, encoding="utf-8")
+    build_index(folder, "t", retriever="bm25")
+    assert len(hints_for(f"Add up {' and '.join(names)}").splitlines()) == MAX_HINTS
+
+
+@pytest.mark.usefixtures("store")
+def test_session_and_exports_keep_statement_and_rows(tmp_path) -> None:
+    reply, _ = asked(running(SUM), Say("1,320.00 € in total [2]."))
+    session = new_session(SessionBegan(index="t"))
+    session.record(TurnAnswered(turn=1, question=ASKED, reply=reply))
+    session.record(TurnRated(turn=1, rating="good"))
+    session.close()
+    [exchange] = read_session(session.name)[0].exchanges
+    assert exchange.reply.citations == reply.citations
+    lines = list(basis_lines(exchange.reply.citations[1]))
+    assert lines[:3] == ["computed with:", f"  {SUM}", "rests on 3 rows of orders:"]
+    text = transcript([exchange], "talk")
+    assert "sum\\(net" in text or "sum(net" in text.replace("\\", "")
+    assert "1,200.50 €" in text
+    files, _ = mtrag_files([exchange], "talk", tmp_path / "out", None)
+    task = json.loads(next(content for path, content in files.items() if path.name == "reference.jsonl"))
+    assert task["contexts"][0]["text"] == "total\n1320"
+    assert not any("qrels" in str(path) for path in files), "a computed result is no passage of the corpus"
+
+
+@pytest.mark.usefixtures("store")
+def test_figure_that_was_not_computed_is_unsupported() -> None:
+    reply, _ = asked(running(SUM), Say("You ordered goods for 1,820 € from Miller [2]."))
+    assert reply.checks.unsupported == ("You ordered goods for 1,820 € from Miller.",)
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "left"),
+    [
+        ("1,234,567.89 in all", [1234567.891], "in all"),
+        ("1.234.567,9 in all", [1234567.891], "in all"),
+        ("1.2 million rows", [1234567.891], "rows"),
+        ("1,23 Mio. Zeilen", [1234567.891], "Zeilen"),
+        ("1.3 million rows", [1234567.891], "1.3 million rows"),
+        ("33 % of them", [1 / 3], "% of them"),
+        ("33.3 percent", [33.3333], "percent"),
+        ("34 % of them", [1 / 3], "34 % of them"),
+        ("fell by 35", [-35], "fell by"),
+        ("5 on average", [4.8], "on average"),
+        ("2 on average", [2.4], "2 on average"),
+        ("12 orders in 2019", [12], "orders in 2019"),
+        ("1 234,50 € am Ende", [1234.5], "€ am Ende"),
+        ("none: 0", [0], "none:"),
+        ("0.004 m", [0.0041], "m"),
+    ],
+)
+def test_recognizes_computed_values_in_other_forms(text, values, left) -> None:
+    assert " ".join(without_values(text, values).split()) == left
