@@ -120,9 +120,8 @@ class IndexServer:
     def _documents(self) -> ServedDocuments:
         return ServedDocuments(self.models.indexes)
 
-    @property
     def _tools(self) -> dict[str, _ServedTool]:
-        """The tools by name; those over tables only if an index has tables."""
+        """Return the tools by name; those over tables only if an index has tables. It may open an index."""
         tables = ServedTables(self.models.indexes)
         over_tables = {
             "tables": _ServedTool(
@@ -200,7 +199,7 @@ class IndexServer:
         names = self.models.indexes.names
         together = self.models.indexes.everything in self.models.indexes.choices
         tools = []
-        for name, tool in self._tools.items():
+        for name, tool in (await anyio.to_thread.run_sync(self._tools)).items():
             schema = schema_of(tool.arguments)
             if len(names) > 1:
                 schema["properties"]["index"] = {"type": "string", "enum": names, "description": "the index to use"}
@@ -231,7 +230,7 @@ class IndexServer:
             del properties["generator"]
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tools = self._tools
+        tools = await anyio.to_thread.run_sync(self._tools)
         if params.name not in tools:
             names = ", ".join(tools)
             raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name[:80]!r} (expected one of: {names})")
