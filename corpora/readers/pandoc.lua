@@ -25,7 +25,7 @@ end
 local function words_of(inlines)
   local result = pandoc.List()
   for index, inline in ipairs(inlines) do
-    if inline.t == 'Str' and inline.text:match('[\\`*_%[%]<>$~^\'"&@!{}#|]') then
+    if inline.t == 'Str' and (inline.text:match('[\\`*_%[%]<>$~^\'"&@!{}#|]') or inline.text:match('^%(')) then
       local starts = begins_line(inlines, index)
       result:insert((starts and begins_block(inline.text)) and inline or lightly_escaped(inline.text))
     elseif inline.t == 'Code' and #result > 0 and result[#result].t == 'Code' then  -- a link may be a part of code
@@ -219,6 +219,13 @@ local function links_of(list)
   return count
 end
 
+-- Remove the empty items of a template.
+local function without_empty_items(list)
+  list.content = list.content:filter(function(item) return stringify(item):match('%S') ~= nil or #item > 1 end)
+  if #list.content == 0 then return {} end
+  return list
+end
+
 -- Remove tables of contents.
 local function without_contents(list)
   if (links_of(list) or 0) > 1 then return {} end
@@ -318,6 +325,24 @@ end
 
 local dropped = {toctree = true, contents = true, index = true, highlight = true, TOC = true, toc = true}
 
+-- Return whether a Div of a dropped class only points elsewhere. In books, the same classes are around code and chapters.
+local function is_navigation(div)
+  local blocks, links, has_code = 0, 0, false
+  local function count() blocks = blocks + 1 end
+  div:walk({
+    Header = count, Para = count, Plain = count,
+    CodeBlock = function() has_code = true end,
+    Link = function() links = links + 1 end,
+  })
+  return not has_code and (blocks <= 2 or 2 * links >= blocks)
+end
+
+local function without_navigation(div)
+  for _, class in ipairs(div.classes) do
+    if dropped[class] and is_navigation(div) then return {} end
+  end
+end
+
 local versions = {
   versionadded = 'New in version', versionchanged = 'Changed in version', deprecated = 'Deprecated since version'
 }
@@ -332,9 +357,6 @@ local boxes = {
       div.content = div.content:filter(function(block) return block.t ~= 'CodeBlock' or block.classes[1] ~= 'json' end)
     end
     if div.classes[1] == 'only' then div.content:remove(1) end  -- the output format that it is for
-    for _, class in ipairs(div.classes) do
-      if dropped[class] then return {} end
-    end
     if div.classes:includes('title') and #div.content == 1 and div.content[1].content then
       return pandoc.Para({pandoc.Strong(without_strong(div.content[1].content))})
     end
@@ -517,7 +539,8 @@ function Pandoc(doc)
   doc = with_subtitle(doc, bold)
   doc.blocks = without_heading_lists(doc.blocks)
   doc = doc:walk({traverse = 'topdown', BulletList = without_contents, OrderedList = without_contents})
-  doc = doc:walk({Blocks = with_code})
+  doc = doc:walk({Blocks = with_code, BulletList = without_empty_items})
+  doc = doc:walk({Div = without_navigation})  -- before links become words
   doc = doc:walk({Inlines = without_note_marks}):walk(looks):walk(boxes)
   if bold then doc = bold_headings(doc) end
   doc = doc:walk({Table = simple_table})

@@ -197,6 +197,28 @@ def word(path: Path, body: str, parts: dict[str, str | bytes] | None = None) -> 
     return path
 
 
+def book(path: Path, body: str) -> Path:
+    """Make a book of one page."""
+    with zipfile.ZipFile(path, "w") as packed:
+        packed.writestr("mimetype", "application/epub+zip")
+        packed.writestr(
+            "META-INF/container.xml",
+            '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+            '<rootfile full-path="c.opf" media-type="application/oebps-package+xml"/></rootfiles></container>',
+        )
+        packed.writestr(
+            "c.opf",
+            '<package xmlns="http://www.idpf.org/2007/opf"><metadata/><manifest><item id="a" href="a.xhtml" '
+            'media-type="application/xhtml+xml"/></manifest><spine><itemref idref="a"/></spine></package>',
+        )
+        packed.writestr(
+            "a.xhtml",
+            '<html xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops">'
+            f"<body>{body}</body></html>",
+        )
+    return path
+
+
 def run(text: str, properties: str = "") -> str:
     return f"<w:r>{properties}<w:t>{text}</w:t></w:r>"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.corpora.made import read_one
+from tests.corpora.made import book, read_one
 from turnmark.corpora.readers.html import render
 from turnmark.corpora.readers.markdown import parse_markdown
 
@@ -41,27 +40,6 @@ STAYS = {
         "The keys and a note of several words."
     ),
 }
-
-
-def book(path: Path, body: str) -> Path:
-    with zipfile.ZipFile(path, "w") as packed:
-        packed.writestr("mimetype", "application/epub+zip")
-        packed.writestr(
-            "META-INF/container.xml",
-            '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
-            '<rootfile full-path="c.opf" media-type="application/oebps-package+xml"/></rootfiles></container>',
-        )
-        packed.writestr(
-            "c.opf",
-            '<package xmlns="http://www.idpf.org/2007/opf"><metadata/><manifest><item id="a" href="a.xhtml" '
-            'media-type="application/xhtml+xml"/></manifest><spine><itemref idref="a"/></spine></package>',
-        )
-        packed.writestr(
-            "a.xhtml",
-            '<html xmlns="http://www.w3.org/1999/xhtml" xmlns:epub="http://www.idpf.org/2007/ops">'
-            f"<body>{body}</body></html>",
-        )
-    return path
 
 
 @pytest.mark.parametrize("mark", MARKS)

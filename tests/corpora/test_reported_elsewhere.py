@@ -6,7 +6,7 @@ from datetime import datetime
 from email.message import EmailMessage
 from pathlib import Path
 
-from tests.corpora.made import paragraph, read_one, run, word, workbook
+from tests.corpora.made import book, paragraph, read_one, run, word, workbook
 from turnmark.corpora.readers import html, markdown
 
 
@@ -58,6 +58,22 @@ def test_generated_lists_and_inserted_links_of_word_stay(tmp_path: Path) -> None
     body = paragraph(field("begin") + code + field("separate") + first) + paragraph(second + field("end"))
     text = read_one(word(tmp_path / "a.docx", paragraph(run("Before.")) + body)).text
     assert text == "Before.\n\nProposal 1: Support it.\n\nProposal 2: Drop it.\n"
+
+
+def test_code_and_chapters_in_named_sections_of_a_book_stay(tmp_path: Path) -> None:
+    page = (
+        '<div class="highlight-sh"><div class="highlight"><pre>make all</pre></div></div>'
+        '<section class="index"><h2>Ports</h2><p>Port 80 is open.</p><p>Port 22 is shut.</p></section>'
+        '<div class="toc"><p>Contents</p><p><a href="#a">A</a></p><p><a href="#b">B</a></p></div>'
+    )
+    text = read_one(book(tmp_path / "a.epub", page)).text
+    assert text == "    make all\n\n## Ports\n\nPort 80 is open.\n\nPort 22 is shut.\n"
+
+
+def test_empty_items_and_numbers_in_parentheses(tmp_path: Path) -> None:
+    page = "<p>(000) 000 is the number.</p><ul><li></li><li>mail</li><li> </li></ul><ul><li></li></ul><p>(a) End.</p>"
+    text = read_one(book(tmp_path / "a.epub", page)).text
+    assert text == "(000) 000 is the number.\n\n- mail\n\n(a) End.\n"
 
 
 def test_versions_of_code_in_one_block_are_separated() -> None:
