@@ -230,6 +230,13 @@ _MADE_FOR_A_PURPOSE = (
         "python -m tests.conversations --fetch tables  (needs apt-get, dpkg-deb and a mirror of bookworm)",
         group="tables",
     ),
+    Collection(
+        "pictures", lambda: work_folder() / "documents" / "pictures",
+        ("*.pdf", "*.html", "*.pptx", "*.docx", "*.odt"),
+        "12 documents with charts, drawings and screenshots, of 12 packages of Debian 12 (bookworm)",
+        "python -m tests.conversations --fetch pictures  (needs apt-get, dpkg-deb and a mirror of bookworm)",
+        group="pictures",
+    ),
 )  # fmt: skip
 _OTHER_LABELS = {"hard": ("hatch", "recipes", "debian-policy"), "asked": ("hatch", "uptime", "debian-handbook")}
 """Questions that a single search hardly answers. The author of `asked` had not seen the code."""

@@ -64,7 +64,7 @@ def test_hard_questions_are_split_in_halves_and_have_sources(group: str) -> None
         collections_named(["soft"])
 
 
-@pytest.mark.parametrize(("name", "answered", "unanswerable"), [("tables", 25, 5)])
+@pytest.mark.parametrize(("name", "answered", "unanswerable"), [("tables", 25, 5), ("pictures", 30, 4)])
 def test_labels_of_tables_and_pictures_name_their_evidence(name: str, answered: int, unanswerable: int) -> None:
     (collection,) = collections_named([name]).values()
     assert name not in COLLECTIONS
