@@ -238,10 +238,18 @@ def test_reads_fields_frames_and_shapes_of_open_document(tmp_path: Path) -> None
         "<office:text><draw:frame><draw:text-box><text:p>On the page.</text:p></draw:text-box></draw:frame><text:p>On "
         "<text:date>1 March</text:date> <draw:frame><draw:text-box><text:p>In a frame.</text:p></draw:text-box>"
         "</draw:frame>it opens.<office:annotation><text:p>No.</text:p></office:annotation></text:p>"
-        "<text:p><draw:g><draw:rect><text:p>In a shape.</text:p></draw:rect></draw:g></text:p></office:text>"
+        "<text:p><draw:g><draw:rect><text:p>In a shape.</text:p></draw:rect></draw:g></text:p>"
+        "<text:p>Size: <loext:content-control "
+        'xmlns:loext="urn:org:documentfoundation:names:experimental:office:xmlns:loext:1.0">'
+        "<text:span>Medium</text:span></loext:content-control>, "
+        "<text:ruby><text:ruby-base>東京</text:ruby-base><text:ruby-text>とうきょう</text:ruby-text></text:ruby>.</text:p>"
+        "</office:text>"
     )
     made = with_part(open_document(tmp_path / "a.odt", body), "styles.xml", f"<office:document-styles {ODF}/>".encode())
-    assert read_one(made).text == "On the page.\n\nOn 1 March it opens.\n\nIn a frame.\n\nIn a shape.\n"
+    assert (
+        read_one(made).text
+        == "On the page.\n\nOn 1 March it opens.\n\nIn a frame.\n\nIn a shape.\n\nSize: Medium, 東京.\n"
+    )
 
 
 @pytest.mark.parametrize(
