@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.basis import basis_lines
+from turnmark.assistant.phrases import is_same_wording
 from turnmark.assistant.session import Exchange, cite, messages, sources_used
 from turnmark.assistant.steps.tool_results import is_computed
 from turnmark.assistant.types import Citation
@@ -203,7 +204,7 @@ def transcript(exchanges: Sequence[Exchange], name: str) -> str:
     for number, exchange in enumerate(exchanges, 1):
         reply = exchange.reply
         parts.append(f"## {number}. {escape_markdown_line(exchange.question)}\n")
-        if reply.rewrite not in ("", exchange.question):
+        if reply.rewrite and not is_same_wording(reply.rewrite, exchange.question):
             parts.append(f"*Understood as: {escape_markdown_line(reply.rewrite)}*\n")
         body = exchange.edit if exchange.edit is not None else reply.answer
         parts.append(_footnoted(body, number, len(reply.citations)) + "\n")

@@ -28,6 +28,11 @@ def fold(text: str) -> str:
     return " ".join("".join(kept).split())
 
 
+def is_same_wording(text: str, other: str) -> bool:
+    """Return whether two texts differ only in capitals, punctuation and white space."""
+    return fold(text) == fold(other)
+
+
 @dataclass(frozen=True, eq=False)
 class Phrases:
     """The phrases of one language, as regular expressions for folded text.

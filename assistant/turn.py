@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 from turnmark.assistant.config import DEFAULT_TOP_K, AssistantConfig
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.stopping import ON_WAIT
+from turnmark.assistant.phrases import is_same_wording
 from turnmark.assistant.steps.pages import cited_page
 from turnmark.assistant.types import (
     GROUNDED,
@@ -229,7 +230,7 @@ class Turn:
             for text, question, part_phrases in zip(texts, understanding.sub_questions, phrases, strict=True)
         ]
         # A rewrite by rules only serves the search; a model's rewrite is worth showing.
-        shows_rewrite = not understanding.topic and understanding.rewrite != self.message
+        shows_rewrite = not understanding.topic and not is_same_wording(understanding.rewrite, self.message)
         self.report(
             "understand",
             understanding.rewrite if shows_rewrite else "",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from itertools import repeat
 from pathlib import Path
 
@@ -95,6 +95,10 @@ class TermScores(ABC):
     def frequency(self, term: str) -> int:
         """Return the number of rows that contain a term."""
 
+    @abstractmethod
+    def terms(self) -> Collection[str]:
+        """Return all terms of the passages."""
+
     def query_terms(self, text: str) -> list[str]:
         """Return the index terms of a query, with its identifiers and versions spelled as in the index."""
         return self.analyze(spell_codes(text, self))
@@ -143,6 +147,9 @@ class BM25(TermScores):
     def frequency(self, term: str) -> int:
         part = self._part(term)
         return int(part.stop - part.start)
+
+    def terms(self) -> Collection[str]:
+        return self._vocabulary.keys()
 
     def add_scores(self, term: str, weight: float, total: NDArray[np.float32]) -> None:
         """Add the scores of one term, times `weight`, to the total of every row."""

@@ -390,12 +390,15 @@ def run_search(request: SearchRequest, errors: ErrorCollector) -> None:
     errors.raise_all()
     assert index is not None, "raise_all reports an index that cannot be opened"
     assert retriever is not None, "raise_all reports a retriever that cannot be opened"
-    hits = retriever.search([Query(text=valid_text(request.query), where=filters or {})], request.top_k)[0]
+    query = retriever.respell(valid_text(request.query))
+    hits = retriever.search([Query(text=query, where=filters or {})], request.top_k)[0]
     hits = [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
     if request.as_json:
         found = [hit.model_dump(mode="json") for hit in hits]
-        print_json({"query": request.query, "retriever": retriever.name, "hits": found})
+        print_json({"query": request.query, "searched": query, "retriever": retriever.name, "hits": found})
         return
+    if query != valid_text(request.query):
+        typer.echo(f"searched for: {one_line(query)}", err=True)
     _draw(hits, request.explain)
     if request.explain:
         for name, weight in index.manifest.weights.items():

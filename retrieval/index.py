@@ -140,6 +140,8 @@ class Index(SearchableIndex):
     ) -> list[Hit]:
         """Return the `top_k` best passages for a query, best first.
 
+        The query is spelled as in the documents: codes, and words that no document has.
+
         Args:
             query: a question or search words.
             top_k: the maximum number of passages.
@@ -149,7 +151,8 @@ class Index(SearchableIndex):
         spec = retriever or default_retriever(self)
         if spec not in self._retrievers:
             self._retrievers[spec] = open_retriever(spec, self)
-        (hits,) = self._retrievers[spec].search([Query(text=query, where=where or {})], top_k)
+        opened = self._retrievers[spec]
+        (hits,) = opened.search([Query(text=opened.respell(query), where=where or {})], top_k)
         return [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
 
     def part(self, name: str) -> StoredIndex | None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, chain
 
@@ -232,6 +232,9 @@ class JointBM25(TermScores):
 
     def frequency(self, term: str) -> int:
         return sum(part.frequency(term) for part in self._parts)
+
+    def terms(self) -> Collection[str]:
+        return frozenset().union(*(part.terms() for part in self._parts))
 
     def highest(self, term: str) -> float:
         counts = [part.frequency(term) for part in self._parts]

@@ -1,14 +1,16 @@
 """Spell a query as the documents do: identifiers and versions, and words with a typing error.
 
 A code is one word in "e4867" and two in "E-4867". A version may or may not have a "v" before it. A word that no
-document has may be a typing error, which is replaced by the most frequent word of the index that is one edit away. Only
-what the index does not contain is changed, so every query that it can answer as typed stays as it is.
+document has may be a typing error, which is replaced by the most frequent word of the index that is one edit away. If
+there is none, a long word is replaced by the nearest word that is two edits away, such as "maintenance" for
+"maintanence". Only what the index does not contain is changed, so every query that it can answer as typed stays as it
+is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Protocol
 
 from turnmark.corpora.analysis import Analyzer
@@ -20,6 +22,12 @@ MIN_SWAPPED_LETTERS, MIN_EDITED_LETTERS = 4, 5
 """Minimum letters of a word in which two letters may be swapped or doubled, and of one with any other typing error."""
 MIN_UNCHECKED_LETTERS = 6
 """The second minimum if there is no model whose words tell whether the typed word exists."""
+MIN_TWICE_EDITED_LETTERS, MIN_UNCHECKED_TWICE_EDITED_LETTERS = 9, 11
+"""Minimum letters of a word with two typing errors, if it is known which words exist and if it is not."""
+MIN_SOUND_LETTERS = 7
+"""The same for two errors that keep the consonants: other vowels, or doubled letters."""
+MAX_NEAR_TERMS = 8
+"""Maximum index terms near a word with two errors whose words are compared with it."""
 MAX_CHECKED_CANDIDATES = 4
 """Maximum candidates that are looked up in passages."""
 MAX_WORD_LETTERS = 24
@@ -54,6 +62,14 @@ class Lexicon(Protocol):
     def frequency(self, term: str) -> int:
         """Return the number of passages that contain a term."""
         ...
+
+    def terms(self) -> Collection[str]:
+        """Return all terms."""
+        ...
+
+
+WordsWith = Callable[[str], Collection[str]]
+"""A function from a word to all words of the first passages with its terms: the index has only stems."""
 
 
 def spell_codes(text: str, lexicon: Lexicon) -> str:
@@ -102,13 +118,11 @@ def _separated(match: re.Match[str], lexicon: Lexicon) -> str:
     return "-".join(runs)
 
 
-def spell_words(
-    text: str, lexicon: Lexicon, occurs: Callable[[str], bool], exists: Callable[[str], bool] | None = None
-) -> str:
+def spell_words(text: str, lexicon: Lexicon, words_with: WordsWith, exists: Callable[[str], bool] | None = None) -> str:
     """Return a text in which words that the index does not have are replaced by its nearest words.
 
     Args:
-        occurs: whether a word with a term of the index is in a passage as it is; the index has only stems.
+        words_with: finds the words of passages that have the terms of a word.
         exists: whether a word is known to exist, so that it is not a typing error; None: that is not known.
     """
     named = [
@@ -129,14 +143,16 @@ def spell_words(
         is_name = is_english and start > 0 and typed[0].isupper()
         if is_name or len(word) > MAX_WORD_LETTERS:
             continue
-        nearest = _nearest(word, lexicon, occurs, MIN_UNCHECKED_LETTERS if exists is None else MIN_EDITED_LETTERS)
+        nearest = _one_edit_away(
+            word, lexicon, words_with, MIN_UNCHECKED_LETTERS if exists is None else MIN_EDITED_LETTERS
+        ) or _two_edits_away(word, lexicon, words_with, exists is not None)
         if nearest:
             pieces += [text[previous_end:start], nearest.capitalize() if typed[0].isupper() else nearest]
             previous_end = end
     return "".join([*pieces, text[previous_end:]])
 
 
-def _nearest(word: str, lexicon: Lexicon, occurs: Callable[[str], bool], min_letters: int) -> str:
+def _one_edit_away(word: str, lexicon: Lexicon, words_with: WordsWith, min_letters: int) -> str:
     """Return the word of the index that is one edit away from a word, the most frequent one; "" if there is none."""
     if len(word) < MIN_SWAPPED_LETTERS:
         return ""
@@ -149,7 +165,45 @@ def _nearest(word: str, lexicon: Lexicon, occurs: Callable[[str], bool], min_let
         if frequency:
             known.append((candidate[0] == word[0], frequency, candidate))
     ranked = (candidate for _, _, candidate in sorted(known, reverse=True)[:MAX_CHECKED_CANDIDATES])
-    return next((candidate for candidate in ranked if occurs(candidate)), "")
+    return next((candidate for candidate in ranked if _occurs(candidate, lexicon, words_with(candidate))), "")
+
+
+def _occurs(word: str, lexicon: Lexicon, found: Collection[str]) -> bool:
+    """Return whether a word is among those found, as it is or in another form: "received" for "receive"."""
+    if word in found:
+        return True
+    terms = lexicon.analyze(word)
+    return any(other.startswith(word[:-1]) and lexicon.analyze(other) == terms for other in found)
+
+
+def _two_edits_away(word: str, lexicon: Lexicon, words_with: WordsWith, is_checked: bool) -> str:
+    """Return the nearest word of the index that is at most two edits away from a long word; "" if there is none."""
+    min_letters = MIN_TWICE_EDITED_LETTERS if is_checked else MIN_UNCHECKED_TWICE_EDITED_LETTERS
+    if len(word) < MIN_SOUND_LETTERS:
+        return ""
+    from rapidfuzz.distance import OSA
+
+    (stem,) = lexicon.analyze(word)[:1]
+    near = [
+        (distance, -lexicon.frequency(term), term)
+        for term in lexicon.terms()
+        if term[:1] == word[0]
+        # The errors may change where the stem ends: "seperat" and "separ".
+        and (distance := min(OSA.distance(start, term, score_cutoff=2) for start in (stem, word[: len(term)]))) <= 2
+    ]
+    best: tuple[int, int, str] | None = None
+    for _, frequency, term in sorted(near)[:MAX_NEAR_TERMS]:
+        for other in words_with(term):
+            distance = OSA.distance(word, other, score_cutoff=2)
+            is_likely = len(word) >= min_letters or _consonants(other) == _consonants(word)
+            if distance <= 2 and is_likely and other[0] == word[0] and lexicon.frequency(term):
+                best = min(filter(None, (best, (distance, frequency, other))))
+    return best[2] if best else ""
+
+
+def _consonants(word: str) -> str:
+    """Return the consonants of a word, with doubled ones once; two misspellings with the same are likely one word."""
+    return re.sub(r"(.)\1+", r"\1", re.sub("[aeiouyäöüéèêàâáíóúîôõãåøæαεηιουωаеиоуыэюяёіїє]", "", word))
 
 
 def _swapped_or_doubled(word: str) -> Iterator[str]:

@@ -102,13 +102,13 @@ class IndexRetriever(Retriever):
         if language and self.index.manifest.languages and language not in self.index.manifest.languages:
             return spell_codes(text, self.index.bm25)
         exists = self._is_one_token if self.index.manifest.embedder is not None else None
-        return spell_words(spell_codes(text, self.index.bm25), self.index.bm25, self._occurs, exists)
+        return spell_words(spell_codes(text, self.index.bm25), self.index.bm25, self._words_with, exists)
 
-    def _occurs(self, word: str) -> bool:
-        """Return whether one of the first passages with the stem of a word has the word itself."""
+    def _words_with(self, word: str) -> frozenset[str]:
+        """Return the words of the first passages that have the stem of a word."""
         rows = self.index.bm25.rows_with(word)[:OCCURRENCES_READ]
         passages = self.index.store.by_rows(rows)
-        return any(word in words(f"{passage.heading} {passage.text}") for passage in passages)
+        return frozenset(each for passage in passages for each in words(f"{passage.heading} {passage.text}"))
 
     def _is_one_token(self, word: str) -> bool:
         """Return whether the embedder knows a word as a whole, so that it is not a typing error.

@@ -45,7 +45,7 @@ class ServedDocuments:
         name = self.indexes.name(arguments.index)
         retriever = self.indexes.assistant(name).retriever
         assert retriever is not None, "an assistant with an index has a retriever"
-        query = Query(text=valid_text(arguments.query), where=arguments.where.globs())
+        query = Query(text=retriever.respell(valid_text(arguments.query)), where=arguments.where.globs())
         hits = retriever.search([query], arguments.k)[0]
         return SearchResult(index=name, query=arguments.query, retriever=retriever.name, hits=tuple(hits))
 

@@ -17,6 +17,7 @@ from turnmark.assistant.basis import basis_lines
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.export import kiwi_files, mtrag_files, transcript
 from turnmark.assistant.open import reopen_assistant
+from turnmark.assistant.phrases import is_same_wording
 from turnmark.assistant.repl.chat import TerminalChat
 from turnmark.assistant.repl.screen import ignore_interrupts
 from turnmark.assistant.session import (
@@ -155,7 +156,7 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
         if not understanding.standalone:
             traits.append("needs the conversation")
         yield f"  understood as: {', '.join(traits)}"
-    if reply.rewrite not in ("", reply.question):
+    if reply.rewrite and not is_same_wording(reply.rewrite, reply.question):
         yield f"  rewritten: {one_line(reply.rewrite)}"
     if len(reply.sub_questions) > 1:
         for part in reply.sub_questions:

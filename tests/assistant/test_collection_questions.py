@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from tests.assistant.notes import notes
@@ -85,6 +88,18 @@ def test_questions_about_the_collection_are_recognized(message, topic, language)
 )  # fmt: skip
 def test_ordinary_questions_are_not_about_the_collection(message):
     assert collection_question(message) is None
+
+
+LABELED = tomllib.loads(Path(__file__).with_name("collection_labels.toml").read_text("utf-8"))
+"""Messages about the collection and similar questions by language."""
+
+
+@pytest.mark.parametrize("language", LABELED)
+def test_messages_about_the_collection_and_similar_questions_are_told_apart(language):
+    found = {text: collection_question(text) for _, text in LABELED[language]["about"]}
+    topics = {text: asked and (asked.topic, asked.language, asked.words) for text, asked in found.items()}
+    assert topics == {text: (topic, language, "") for topic, text in LABELED[language]["about"]}
+    assert [text for text in LABELED[language]["other"] if collection_question(text)] == []
 
 
 def test_newest_may_mean_what_was_talked_about():

@@ -103,6 +103,4 @@ def test_only_questions_are_respelled_and_only_to_words_of_the_documents(manual)
     chat = manual.chat()
     chat.ask("What is a callout?")
     assert chat.ask("as a checklist, please").rewrite == "as a checklist, please"
-    assert (
-        manual.retriever.respell("How are sensros cleaned?") == "How are sensros cleaned?"
-    )  # no passage has "sensors"
+    assert manual.retriever.respell("How are sensros cleaned?") == "How are sensors cleaned?"  # they have "sensor"

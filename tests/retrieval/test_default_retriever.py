@@ -50,6 +50,16 @@ def test_search_uses_the_retriever_of_the_build(notes: Path, turnmark) -> None:
     assert set(other["hits"][0]["found"]) == {"bm25", "dense"}, "another retriever can still be named"
 
 
+def test_search_spells_words_as_in_the_documents(notes: Path, turnmark) -> None:
+    turnmark.ok("index", "build", notes, "--name", "d", "--retriever", "bm25")
+    ran = turnmark("search", "drain in witner", "--index", "d")
+    assert "boat.md" in ran.out
+    assert "searched for: drain in winter" in ran.err
+    assert turnmark.json("search", "witner", "--index", "d")["searched"] == "winter"
+    assert [hit.passage.document for hit in Index.open("d").search("autunm")] == ["bees.md"]
+    assert "searched for" not in turnmark("search", "winter", "--index", "d").err
+
+
 def test_remembers_a_plugin_with_its_options(notes: Path) -> None:
     spec = f"{PLUGIN}?rerank=none"
     index = Index.build(notes, "n", retriever=spec)

@@ -19,6 +19,12 @@ class Terms:
         self._counts = Counter(self.analyze(text))
         self.words = frozenset(words(text))
 
+    def terms(self) -> frozenset[str]:
+        return frozenset(self._counts)
+
+    def words_with(self, word: str) -> frozenset[str]:
+        return self.words
+
     def frequency(self, term: str) -> int:
         return self._counts[term]
 
@@ -55,4 +61,28 @@ def test_unknown_words_become_the_nearest_word(typed, spelled):
     terms = Terms(
         "A callout is a box. The graph view shows a theme. A theme has colors. The print has a point. Mark it."
     )
-    assert spell_words(typed, terms, terms.words.__contains__, {"paint", "change"}.__contains__) == spelled
+    assert spell_words(typed, terms, terms.words_with, {"paint", "change"}.__contains__) == spelled
+
+
+@pytest.mark.parametrize(
+    ("typed", "spelled"),
+    [
+        ("maintanence", "maintenance"), ("when is the maintainance?", "when is the maintenance?"),
+        ("recieve", "receive"), ("acomodation", "accommodation"), ("configrtion", "configuration"),
+        ("seperatly", "separately"), ("Adress book", "Address book"), ("embarass", "embarrass"),
+        ("calender", "calendar"), ("commitee", "committee"),
+        # other words, which only look like those of the documents
+        ("deduction", "deduction"), ("mountain", "mountain"), ("perceive", "perceive"),
+        ("celebrate", "celebrate"), ("comment", "comment"), ("accusation", "accusation"), ("contamination",
+        "contamination"),
+    ],
+)  # fmt: skip
+def test_words_with_two_typing_errors_become_the_nearest_word(typed, spelled):
+    terms = Terms(
+        "The maintenance of the accommodation is received separately. The configuration is in the address book. "
+        "Do not embarrass the committee. The calendar has the reimbursement. The food is expensive."
+    )
+    exist = {"deduction", "mountain", "perceive", "celebrate", "comment", "accusation", "contamination"}
+    assert spell_words(typed, terms, terms.words_with, exist.__contains__) == spelled
+    if typed == spelled:
+        assert spell_words(typed, terms, terms.words_with) == spelled
