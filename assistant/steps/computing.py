@@ -40,6 +40,8 @@ MAX_TABLES, MAX_COLUMNS, MAX_SAMPLE_ROWS = 10, 60, 3
 """Maximum tables that a list describes, and maximum columns and rows of each."""
 MAX_HINTS, MAX_HINT_COLUMNS = 3, 30
 """Maximum tables that are named next to the sections of a first search, and maximum columns of each."""
+MAX_HINT_ROWS, MAX_HINT_CELL_CHARACTERS = 2, 40
+"""Rows of a table that is named although no section shows it, and maximum characters of their cells."""
 MAX_CELL_CHARACTERS = 200
 """Maximum characters of a cell that is shown to the model."""
 _MAX_UNIT_CHARACTERS = 20
@@ -76,8 +78,13 @@ class TableTools:
         """Yield lines with the name, place, columns and first rows of a table."""
         yield f"{table.name}: {_place(table)}; {_size(table)}"
         yield f"  columns: {', '.join(_columns(table, MAX_COLUMNS, labels=True))}"
-        for row in self.store.first_rows(table, MAX_SAMPLE_ROWS, shown=True):
-            yield f"  {' | '.join(short_line(str(cell or ''), MAX_CELL_CHARACTERS) for cell in row[:MAX_COLUMNS])}"
+        yield from self._first_rows(table, MAX_SAMPLE_ROWS, MAX_COLUMNS, MAX_CELL_CHARACTERS)
+
+    def _first_rows(self, table: StoredTable, rows: int, columns: int, characters: int) -> Iterator[str]:
+        """Yield the first rows of a table as shown."""
+        for row in self.store.first_rows(table, rows, shown=True):
+            cells = ["" if cell is None else short_line(str(cell), characters) for cell in row[:columns]]
+            yield f"  {' | '.join(cells)}"
 
     def sql(self, statement: str, tokens: int) -> Result:
         """Run a statement, and return its rows as a numbered source."""
@@ -110,6 +117,8 @@ class TableTools:
         for name, table in [*tables.items()][:MAX_HINTS]:
             marks = "".join(f"[{number}]" for number in numbers_of.get(name, ())) or _place(table)
             lines.append(f"{marks} {name} ({_size(table)}): {', '.join(_columns(table, MAX_HINT_COLUMNS))}")
+            if name not in numbers_of:  # nothing else shows how its cells look
+                lines += self._first_rows(table, MAX_HINT_ROWS, MAX_HINT_COLUMNS, MAX_HINT_CELL_CHARACTERS)
         return quote_lines("\n".join(lines)) if lines else ""
 
 

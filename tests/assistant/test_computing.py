@@ -16,7 +16,7 @@ from turnmark.assistant.export import mtrag_files, transcript
 from turnmark.assistant.generators.base import ToolCall
 from turnmark.assistant.session import SessionBegan, TurnAnswered, TurnRated, calls_line
 from turnmark.assistant.session_files import new_session, read_session
-from turnmark.assistant.steps.computing import MAX_HINTS
+from turnmark.assistant.steps.computing import MAX_HINT_ROWS, MAX_HINTS
 from turnmark.assistant.steps.figures import without_values
 from turnmark.assistant.steps.tools import DocumentTools
 from turnmark.assistant.types import Reply
@@ -199,7 +199,9 @@ def test_only_a_few_tables_are_named_next_to_the_sections(home, tmp_path) -> Non
     for name in names:
         (folder / name).write_text(ORDERS, encoding="utf-8")
     build_index(folder, "t", retriever="bm25")
-    assert len(hints_for(f"Add up {' and '.join(names)}").splitlines()) == MAX_HINTS
+    lines = hints_for(f"Add up {' and '.join(names)}").splitlines()
+    assert sum("(7 rows" in line for line in lines) == MAX_HINTS
+    assert len(lines) == MAX_HINTS * (1 + MAX_HINT_ROWS), "each with its first rows, since no section shows them"
 
 
 @pytest.mark.usefixtures("store")
