@@ -15,6 +15,8 @@ from turnmark.corpora.types import Block, Document, TableData
 
 MIN_ROWS = 5
 """Minimum number of rows of a table in a text that is stored as data. A smaller one is read as text."""
+LARGE_CELLS = 40_000
+"""Cells of a table from which the text of its document describes it and shows only its first rows."""
 MAX_COLUMNS = 500
 """Maximum number of columns of a stored table; further columns are left out."""
 

@@ -16,6 +16,7 @@ _NUMBERED = re.compile(
     r"[ \t]*[.:–—-](?=\s)[^\n]{0,300}",
     re.IGNORECASE,
 )
+_TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
 _BOLD = re.compile(r"(?:\*\*|__)[^\n]{1,200}(?:\*\*|__)")
 
 
@@ -115,6 +116,17 @@ def row_text(names: Sequence[str], cells: Sequence[str]) -> str:
         if words:
             pieces.append(f"{name}: {words}" if name else words)
     return "; ".join(pieces)
+
+
+def row_markdown(cells: Sequence[str]) -> str:
+    """Return cells as a line of a Markdown table."""
+    shown = (without_tags(" ".join(cell.split())).replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(shown)} |"
+
+
+def without_tags(line: str) -> str:
+    """Escape angle brackets that would be read as HTML."""
+    return _TAG_START.sub(r"\\<", line)
 
 
 def head_of(table: str) -> str:

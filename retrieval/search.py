@@ -25,6 +25,7 @@ from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.fusion import Fused, RankedList, RankedRows, fuse, top_k_of
 from turnmark.retrieval.pictures import PictureStore
 from turnmark.retrieval.respelling import spell_codes, spell_words
+from turnmark.retrieval.row_hits import with_rows
 from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.tables import TableStore
 from turnmark.retrieval.task_passages import Cache
@@ -65,7 +66,8 @@ class IndexRetriever(Retriever):
         raise NotImplementedError
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-        return self.hits(self.ranked(queries, top_k))
+        hit_lists = self.hits(self.ranked(queries, top_k))
+        return [with_rows(self.index, query, hits, top_k) for query, hits in zip(queries, hit_lists, strict=True)]
 
     def hits(self, fused_lists: Sequence[Fused]) -> list[list[Hit]]:
         """Fetch the passages of ranked rows and return them as hits."""
@@ -95,13 +97,17 @@ class IndexRetriever(Retriever):
         return self.index.manifest.sure_from
 
     def word_shares(self, texts: Sequence[str]) -> list[float]:
-        return [self.index.bm25.best_share(text) for text in texts]
+        shares = [self.index.bm25.best_share(text) for text in texts]
+        for finder in self.index.row_finders:
+            shares = [max(share, finder.best_share(text)) for share, text in zip(shares, texts, strict=True)]
+        return shares
 
     def respell(self, text: str) -> str:
         language = language_of(text, tuple(self.index.manifest.languages))
         if language and self.index.manifest.languages and language not in self.index.manifest.languages:
             return spell_codes(text, self.index.bm25)
-        exists = self._is_one_token if self.index.manifest.embedder is not None else None
+        has_words = self.index.manifest.embedder is not None or self.index.row_finders
+        exists = self._exists if has_words else None
         return spell_words(spell_codes(text, self.index.bm25), self.index.bm25, self._words_with, exists)
 
     def _words_with(self, word: str) -> frozenset[str]:
@@ -109,6 +115,12 @@ class IndexRetriever(Retriever):
         rows = self.index.bm25.rows_with(word)[:OCCURRENCES_READ]
         passages = self.index.store.by_rows(rows)
         return frozenset(each for passage in passages for each in words(f"{passage.heading} {passage.text}"))
+
+    def _exists(self, word: str) -> bool:
+        """Return whether a word is in a row of a large table, or known to the embedder."""
+        if any(finder.knows(word) for finder in self.index.row_finders):
+            return True
+        return self.index.manifest.embedder is not None and self._is_one_token(word)
 
     def _is_one_token(self, word: str) -> bool:
         """Return whether the embedder knows a word as a whole, so that it is not a typing error.

@@ -35,6 +35,7 @@ from turnmark.retrieval.rebuild import as_built, build_command, built_for, rebui
 from turnmark.retrieval.store import Passages, PassageStore
 from turnmark.retrieval.table_files import TABLES_FILE
 from turnmark.retrieval.table_records import TablePart
+from turnmark.retrieval.table_rows import RowFinder
 from turnmark.retrieval.tables import TableStore
 from turnmark.retrieval.vectors import FlatVectors, TokenIndex, TokenVectors
 from turnmark.retrieval.views import Views
@@ -129,6 +130,13 @@ class SearchableIndex(ABC):
         parts = self.table_parts
         return TableStore(parts, is_joint=len(self.parts) > 1) if parts else None
 
+    @cached_property
+    def row_finders(self) -> list[RowFinder]:
+        """The rows of the large tables of each index that has some."""
+        joined = len(self.parts) > 1
+        finders = [RowFinder(part, part.name if joined else "") for part in self.table_parts]
+        return [finder for finder in finders if finder.has_rows()]
+
     # -- what it was built for
 
     @abstractmethod
@@ -211,8 +219,15 @@ class SearchableIndex(ABC):
         """The described pictures; None if the index was built without descriptions."""
 
     def neighbors(self, passage: Passage) -> list[Passage]:
-        """Return all passages of the same document, in reading order."""
-        return self.store.of_document(passage.document)
+        """Return all passages of the same document, in reading order; for a row of a large table, the next rows."""
+        return self.rows_around(passage.document, passage.start) or self.store.of_document(passage.document)
+
+    def rows_around(self, document: str, start: int) -> list[Passage]:
+        """Return the row of a large table at an offset of a document, with the rows next to it; empty without one."""
+        for finder in self.row_finders:
+            if rows := finder.around(document, start):
+                return rows
+        return []
 
 
 class StoredIndex(SearchableIndex):

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.corpora.column_types import CellValue, ColumnType, file_habits, gather_evidence, is_blank
-from turnmark.corpora.data_tables import MAX_COLUMNS, data_rows, tables_of_document
+from turnmark.corpora.data_tables import LARGE_CELLS, MAX_COLUMNS, data_rows, tables_of_document
 from turnmark.corpora.languages import detect_language
+from turnmark.corpora.tables import row_markdown
 from turnmark.corpora.text import CJK
 from turnmark.corpora.total_rows import TotalRows
 from turnmark.corpora.types import Document, TableData
@@ -38,15 +39,21 @@ CREATE TABLE turnmark_tables (
     "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL UNIQUE, "document" TEXT NOT NULL, "title" TEXT NOT NULL,
     "path" TEXT NOT NULL, "sheet" TEXT NOT NULL, "section" TEXT NOT NULL, "page" INTEGER, "caption" TEXT NOT NULL,
     "columns" TEXT NOT NULL, "rows" INTEGER NOT NULL, "totals" INTEGER NOT NULL, "start" INTEGER NOT NULL,
-    "end" INTEGER NOT NULL, "digest" TEXT NOT NULL
+    "end" INTEGER NOT NULL, "date" TEXT NOT NULL, "first_row" INTEGER, "first_offset" INTEGER, "row_room" INTEGER,
+    "digest" TEXT NOT NULL
 );
 CREATE INDEX turnmark_by_document ON turnmark_tables ("document");
 CREATE VIRTUAL TABLE turnmark_words USING fts5(
-    "name", "title", "section", "labels", "cells", tokenize="unicode61 remove_diacritics 2"
+    "name", "title", "section", "labels", "cells", tokenize="porter unicode61 remove_diacritics 2"
+);
+CREATE VIRTUAL TABLE turnmark_rows USING fts5(
+    "cells", content='', detail=none, columnsize=0, tokenize="unicode61 remove_diacritics 2"
 );
 """
-_CATALOG = tuple("name document title path sheet section page caption columns rows totals start end digest".split())
-_AFFINITY = {"integer": "INTEGER", "real": "REAL", "date": "TEXT", "text": "TEXT"}
+_CATALOG = tuple(
+    """name document title path sheet section page caption columns rows totals start end date first_row first_offset
+    row_room digest""".split()
+)_AFFINITY = {"integer": "INTEGER", "real": "REAL", "date": "TEXT", "text": "TEXT"}
 _UNSPACED = re.compile(f"[{CJK}]")
 
 
@@ -65,6 +72,9 @@ class _Typed:
     unparsed: list[int] = field(default_factory=list)
     rows: int = 0
     totals: int = 0
+    first_row: int | None = None
+    first_offset: int | None = None
+    row_room: int = 0
 
 
 class TableWriter:
@@ -79,6 +89,7 @@ class TableWriter:
         self._db.execute("PRAGMA synchronous=OFF")
         self._db.executescript(_SCHEMA)
         self._names: set[str] = set()
+        self._searched_rows = 0
 
     def add(self, document: Document) -> list[str]:
         """Write the tables of a document, and return their digests."""
@@ -92,10 +103,14 @@ class TableWriter:
             (column for columns in evidence for column in columns), lambda: _language(document, tables)
         )
         digests = []
+        offset = len(document.text) + 1
         with self._db:
             for table, columns in zip(tables, evidence, strict=True):
                 typed = _Typed(table, [column.type(habits) for column in columns])
+                if table.packed or len(table.rows) * len(columns) > LARGE_CELLS:
+                    typed.first_row, typed.first_offset = self._searched_rows, offset
                 digests.append(self._write(document, typed))
+                offset += typed.rows * typed.row_room
         return digests
 
     def _write(self, document: Document, table: _Typed) -> str:
@@ -116,6 +131,9 @@ class TableWriter:
         insert = f"INSERT INTO {quoted(name)} VALUES ({marks})"
         for cells, row in _value_rows(table):
             batch.append(row)
+            if table.first_row is not None:
+                self._index_row(cells)
+                table.row_room = max(table.row_room, len(row_markdown(cells)) + 1)
             if room > 0:
                 line = " ".join(cells)
                 words.append(line[:room])
@@ -134,11 +152,20 @@ class TableWriter:
             "document": document.id, "title": document.title, "path": document.path,
             "sheet": data.sheet, "section": data.section, "page": data.page, "caption": data.caption,
             "columns": json.dumps([column.model_dump() for column in table.columns], ensure_ascii=False),
-            "rows": table.rows, "totals": table.totals, "start": data.start, "end": data.end,
+            "rows": table.rows, "totals": table.totals, "start": data.start, "end": data.end, "date": document.date,
+            "first_row": table.first_row, "first_offset": table.first_offset, "row_room": table.row_room,
         }  # fmt: skip
-        digest.update(json.dumps(entry).encode())
+        digest.update(json.dumps({**entry, "first_row": None}).encode())
         self._catalog({"name": name, **entry, "digest": digest.hexdigest()}, " ".join(words))
         return digest.hexdigest()
+
+    def _index_row(self, cells: Sequence[str]) -> None:
+        """Add the next row of a large table to the full-text index."""
+        self._searched_rows += 1
+        self._db.execute(
+            'INSERT INTO turnmark_rows (rowid, "cells") VALUES (?, ?)',
+            [self._searched_rows, searchable(" ".join(filter(None, cells)))],
+        )
 
     def _new_name(self, document: str, sheet: str) -> str:
         name = table_name(document, sheet, self._names)
@@ -179,6 +206,10 @@ class TableWriter:
                 self._create(name, [(each.name, each.text_name, _AFFINITY[each.type]) for each in columns])
                 marks = ", ".join("?" * (sum(1 + bool(each.text_name) for each in columns) + 2))
                 self._db.executemany(f"INSERT INTO {quoted(name)} VALUES ({marks})", current.rows(old_name))
+                if entry["first_row"] is not None:
+                    entry["first_row"] = self._searched_rows
+                    for cells in current.shown_rows(old_name, columns):
+                        self._index_row(cells)
                 self._catalog({**entry, "name": name}, words)
 
     def digest(self) -> str:
@@ -190,7 +221,8 @@ class TableWriter:
     def finish(self) -> None:
         """Leave one plain file that can be opened read-only."""
         self._db.commit()
-        self._db.execute("INSERT INTO turnmark_words (turnmark_words) VALUES ('optimize')")
+        for name in ("turnmark_words", "turnmark_rows"):
+            self._db.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
         self._db.commit()
         self._db.execute("PRAGMA journal_mode=DELETE")
 
@@ -230,6 +262,11 @@ class CurrentTables:
     def rows(self, name: str) -> Iterator[tuple[CellValue, ...]]:
         """Yield the rows of a table."""
         return iter(self._db.execute(f"SELECT * FROM {quoted(name)} ORDER BY rowid"))
+
+    def shown_rows(self, name: str, columns: Sequence[TableColumn]) -> Iterator[tuple[str, ...]]:
+        """Yield the cells of each row of a table as shown."""
+        shown = ", ".join(f"coalesce({quoted(each.text_name or each.name)}, '')" for each in columns)
+        return iter(self._db.execute(f"SELECT {shown} FROM {quoted(name)} ORDER BY rowid"))
 
     def digests(self, document: str) -> list[str]:
         """Return the digests of the tables of a document."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
@@ -27,15 +28,20 @@ def describe_documents(index: Index, parameters: Mapping[str, str]) -> dict[str,
 
 
 def read_document(index: Index, parameters: Mapping[str, str]) -> dict[str, Any]:
-    """Return the text of a document of an index; raise Refusal if the index has no such document."""
-    document = parameters.get("document", "")
-    passages = index.store.of_document(document) if document else []
+    """Return the text of a document of an index; raise Refusal if the index has no such document.
+
+    The parameter `start` is the offset of a citation. If it is that of a row of a large table, which the text does not
+    show, the rows around it are returned.
+    """
+    document, start = parameters.get("document", ""), parameters.get("start", "")
+    rows = index.rows_around(document, int(start)) if re.fullmatch(r"[0-9]{1,15}", start) else []
+    passages = rows or (index.store.of_document(document) if document else [])
     if not passages:
         raise Refusal("the index has no such document", "document", 404, "no_document")
     joined = join_passages(passages)
     return {
         "object": "document", "document": document, "title": joined.title, "path": joined.path, "date": joined.date,
-        "text": joined.text,
+        "text": joined.shown_text,
     }  # fmt: skip
 
 

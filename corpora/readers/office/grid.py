@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from turnmark.corpora.data_tables import DataRow, pack_rows
+from turnmark.corpora.data_tables import LARGE_CELLS, DataRow, pack_rows
 from turnmark.corpora.readers.office.grid_tables import GridTable, description_of
+from turnmark.corpora.tables import row_markdown, without_tags
 
 MAX_ROWS = 1_048_576  # filled rows read from one sheet, the maximum of Excel
 MAX_CELLS = 20_000_000  # filled cells read from one file
-LARGE_CELLS = 40_000  # cells of a table; the text describes a larger one and shows its first rows
 SAMPLE_ROWS = 20  # of a large table that the text shows
 MAX_COLUMNS = 1_000
 _MAX_SHOWN_CELLS = 400_000
@@ -399,14 +399,6 @@ def _lines_of(cells: Sequence[Cell]) -> list[str]:
 _BLOCK_START = re.compile(r"(?=[#>+*~`|=-]|\d{1,9}[.)](?:\s|$))")
 
 
-_TAG_START = re.compile(r"<(?=[A-Za-z/!?])")
-
-
-def without_tags(line: str) -> str:
-    """Escape angle brackets that would be read as HTML."""
-    return _TAG_START.sub(r"\\<", line)
-
-
 def escaped(line: str) -> str:
     """Escape a line that would be read as a heading, a list item, a rule or HTML."""
     line = without_tags(line)
@@ -422,10 +414,6 @@ def _line(text: str) -> str:
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [_row(header), "|" + "---|" * len(header)]
-    lines += [_row(row) for row in rows]
+    lines = [row_markdown(header), "|" + "---|" * len(header)]
+    lines += [row_markdown(row) for row in rows]
     return "\n".join(lines)
-
-
-def _row(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(without_tags(_line(cell)).replace('|', chr(92) + '|') for cell in cells)} |"

@@ -21,9 +21,10 @@ from turnmark.corpora.readers.office.archive import (
     related_parts,
 )
 from turnmark.corpora.readers.office.charts import Chart, paragraph_text, read_chart, read_diagram
-from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown, without_tags
+from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown
 from turnmark.corpora.readers.prose import Unreadable, title_from_name
 from turnmark.corpora.readers.registry import ProgressCallback
+from turnmark.corpora.tables import without_tags
 from turnmark.corpora.types import Document
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
