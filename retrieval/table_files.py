@@ -53,7 +53,8 @@ CREATE VIRTUAL TABLE turnmark_rows USING fts5(
 _CATALOG = tuple(
     """name document title path sheet section page caption columns rows totals start end date first_row first_offset
     row_room digest""".split()
-)_AFFINITY = {"integer": "INTEGER", "real": "REAL", "date": "TEXT", "text": "TEXT"}
+)
+_AFFINITY = {"integer": "INTEGER", "real": "REAL", "date": "TEXT", "text": "TEXT"}
 _UNSPACED = re.compile(f"[{CJK}]")
 
 
