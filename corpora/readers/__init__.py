@@ -135,7 +135,7 @@ def read_file(
         if size > most:
             raise Unreadable(f"{size / 2**20:.0f} MB; a file may have {most // 2**20:,} MB at most, so split it")
         for item in _read(reader, path, relative, report, pictures):
-            if isinstance(item, Document) and not item.text.strip():
+            if isinstance(item, Document) and not item.text.strip() and not item.pictures:
                 yield Problem(file=item.id, what="empty: there is no text in it")
             else:
                 yield item

@@ -116,7 +116,7 @@ class PictureCollector:
         """Write an encoded picture into the folder and add it to the document. Return False if it is left out."""
         assert self.folder is not None
         if len(self._found) >= MAX_PICTURES:
-            self.left_out[TOO_MANY] += 1
+            self.count_surplus()
             return False
         sha256 = hashlib.sha256(encoded.data).hexdigest()
         if any(picture.sha256 == sha256 for picture in self._found):
@@ -135,6 +135,14 @@ class PictureCollector:
             )
         )
         return True
+
+    def count_surplus(self) -> None:
+        """Count a picture after the first `MAX_PICTURES`."""
+        self.left_out[TOO_MANY] += 1
+
+    def count_undrawable(self) -> None:
+        """Count a picture that cannot be decoded or drawn."""
+        self.left_out[NOT_DRAWABLE] += 1
 
     def placed(self, text: str) -> PlacedText:
         """Remove the marks from a text, and set the start of each picture to the place of its mark."""
@@ -184,7 +192,7 @@ class PictureCollector:
         if head is None:
             return False
         if head.format not in DRAWABLE_FORMATS:
-            self.left_out[NOT_DRAWABLE] += 1
+            self.count_undrawable()
             return False
         return is_large_enough(head.width, head.height) or not head.width
 
@@ -202,7 +210,7 @@ class PictureCollector:
                 raise NotDrawableError("too many bytes")
             encoded = encode_picture(data)
         except NotDrawableError:
-            self.left_out[NOT_DRAWABLE] += 1
+            self.count_undrawable()
             return None
         return encoded if encoded is not None and is_large_enough(encoded.width, encoded.height) else None
 

@@ -65,7 +65,7 @@ def test_lines_that_ocr_only_guessed_are_not_indexed(tmp_path: Path, monkeypatch
     assert isinstance(document, Document)
     assert isinstance(problem, Problem)
     assert document.text == LINES[0]
-    assert document.left_out == {"lines that OCR only guessed": 2}
+    assert document.left_out["lines that OCR only guessed"] == 2
     assert problem.what == "page 1 read by OCR, but hardly legible; lines that it only guessed are left out"
 
 

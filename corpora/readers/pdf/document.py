@@ -11,6 +11,8 @@ import pypdfium2.raw as pdfium
 
 from turnmark.corpora.readers.pdf import ocr
 from turnmark.corpora.readers.pdf.drawings import has_fields
+from turnmark.corpora.readers.pdf.figure_pictures import take_figures, with_described_figures
+from turnmark.corpora.readers.pdf.figure_places import FigurePlaces
 from turnmark.corpora.readers.pdf.flow import drafts_of
 from turnmark.corpora.readers.pdf.glyphs import read_page
 from turnmark.corpora.readers.pdf.layout import lay_out
@@ -19,6 +21,7 @@ from turnmark.corpora.readers.pdf.outline import bookmarks_of
 from turnmark.corpora.readers.pdf.page import PdfPage
 from turnmark.corpora.readers.pdf.scans import read_scans
 from turnmark.corpora.readers.pdf.writer import vocabulary, write_markdown
+from turnmark.corpora.readers.pictures import PictureCollector
 from turnmark.corpora.readers.prose import Unreadable, shorten_title, title_from_name
 from turnmark.corpora.readers.registry import ProgressCallback, no_progress
 from turnmark.corpora.types import Document, Problem
@@ -52,26 +55,34 @@ def read_pdf(path: Path, relative: str, progress: ProgressCallback = no_progress
 def _read(path: Path, relative: str, progress: ProgressCallback) -> tuple[Document, list[str]]:
     file = _open(path)
     try:
-        pages = _pages(file, progress)
-        scans = read_scans(file, pages, progress)
-        bookmarks = bookmarks_of(file)
-        metadata = file.get_metadata_dict()
+        return _read_open(file, relative, progress)
     finally:
         file.close()
-    _check_text(pages, scans.doubts)
+
+
+def _read_open(file: pypdfium2.PdfDocument, relative: str, progress: ProgressCallback) -> tuple[Document, list[str]]:
+    pages = _pages(file, progress)
+    originals = list(pages)
+    scans = read_scans(file, pages, progress)
+    collector = PictureCollector()
+    shown = with_described_figures(originals, pages)
+    has_pictures = collector.folder is not None and any(page.figures for page in shown)
+    _check_text(pages, scans.doubts, has_pictures)
     laid = lay_out(pages)
-    left_out = laid.left_out + Counter({"lines that OCR only guessed": scans.guessed})
-    drafts = drafts_of(laid.pages, bookmarks)
-    text, blocks, offsets = write_markdown(drafts, len(pages), vocabulary(laid.pages))
+    drafts = drafts_of(laid.pages, bookmarks_of(file))
+    written = write_markdown(drafts, len(pages), vocabulary(laid.pages))
+    pictures = take_figures(file, shown, FigurePlaces(laid.pages, written), collector, progress)
+    left_out = laid.left_out + Counter({"lines that OCR only guessed": scans.guessed}) + collector.left_out
     document = Document(
         id=relative,
-        title=shorten_title(title_of(metadata, drafts) or title_from_name(relative)),
-        text=text,
+        title=shorten_title(title_of(file.get_metadata_dict(), drafts) or title_from_name(relative)),
+        text=written.text,
         path=relative,
-        blocks=blocks,
-        pages=offsets,
-        date=date_of(metadata, text[:_OPENING_LENGTH]),
+        blocks=written.blocks,
+        pages=written.pages,
+        date=date_of(file.get_metadata_dict(), written.text[:_OPENING_LENGTH]),
         left_out=dict(left_out),
+        pictures=pictures,
     )
     return document, scans.doubts
 
@@ -115,11 +126,14 @@ def _read_or_mark_broken(file: pypdfium2.PdfDocument, index: int) -> PdfPage:
         return PdfPage(1.0, 1.0, [], [], broken=True)
 
 
-def _check_text(pages: Sequence[PdfPage], doubts: Sequence[str]) -> None:
+def _check_text(pages: Sequence[PdfPage], doubts: Sequence[str], has_pictures: bool) -> None:
+    """Raise Unreadable if there is nothing to read, nor pictures that will be described."""
     if all(page.broken for page in pages):
         raise Unreadable(f"not a PDF, or a broken one (no page can be opened); {_PRINT_ADVICE}")
     total = sum(page.characters for page in pages)
     unmapped = sum(page.unmapped for page in pages)
+    if has_pictures and not total:
+        return
     if not total:
         if ocr.is_installed():
             raise Unreadable(doubts[0] if doubts else f"a PDF without text on its {len(pages)} pages")

@@ -1,4 +1,4 @@
-"""Finds what a page shows besides its text: rules, boxes, links, form fields and pictures."""
+"""Finds what a page has besides its text: rules, boxes, links, form fields, and how much of it is pictures."""
 
 from __future__ import annotations
 
@@ -13,29 +13,14 @@ import pypdfium2.raw as pdfium
 from turnmark.corpora.readers.pdf.page import Rule
 from turnmark.corpora.readers.pdf.turning import Box
 
-MAX_OBJECTS = 20_000  # on one page in which rules are sought; a map has more, and no tables
+MAX_OBJECTS = 20_000  # of one page that are looked at; a map has more
 MAX_ANNOTATIONS = 2_000  # on one page in which fields are sought
 MAX_NESTING = 4  # of form objects within form objects
 _MAX_RULE_WIDTH = 2.5  # points; a box at most this thick is a rule
 _MIN_RULE_WIDTH, _MIN_RULE_HEIGHT = 8, 4  # points; a shorter line is a dash
 
 
-def rules_of(page: pypdfium2.PdfPage) -> Iterator[Rule]:
-    """Yield the rules of a page and the edges of its boxes."""
-    count = pdfium.FPDFPage_CountObjects(page)
-    if count > MAX_OBJECTS:
-        return
-    edges = [ctypes.c_float() for _ in range(4)]
-    places = [ctypes.byref(edge) for edge in edges]
-    for index in range(count):
-        drawn = pdfium.FPDFPage_GetObject(page, index)
-        is_path = pdfium.FPDFPageObj_GetType(drawn) == pdfium.FPDF_PAGEOBJ_PATH
-        if is_path and pdfium.FPDFPageObj_GetBounds(drawn, *places):
-            x0, y0, x1, y1 = (edge.value for edge in edges)
-            yield from _rules_of_path(drawn, x0, y0, x1, y1)
-
-
-def _rules_of_path(path: Any, x0: float, y0: float, x1: float, y1: float) -> Iterator[Rule]:
+def rules_of_path(path: Any, x0: float, y0: float, x1: float, y1: float) -> Iterator[Rule]:
     """Yield the rules that a path draws, given its bounding box."""
     wide, high = x1 - x0, y1 - y0
     if wide > _MIN_RULE_WIDTH and high <= _MAX_RULE_WIDTH:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pypdfium2
 import pypdfium2.raw as pdfium
 
 from turnmark.corpora.readers.pdf import raw
-from turnmark.corpora.readers.pdf.drawings import links_of, picture_share, rules_of
+from turnmark.corpora.readers.pdf.drawings import links_of, picture_share
+from turnmark.corpora.readers.pdf.figures import PlacedLine, figures_of
 from turnmark.corpora.readers.pdf.fonts import Font, font_at
 from turnmark.corpora.readers.pdf.letters import decode_cork, is_private, is_unmapped, letter_of, normalize_letters
+from turnmark.corpora.readers.pdf.lines import follows
 from turnmark.corpora.readers.pdf.page import PdfPage, Word
+from turnmark.corpora.readers.pdf.shapes import drawn_on
 from turnmark.corpora.readers.pdf.text_direction import is_right_to_left
 from turnmark.corpora.readers.pdf.turning import Box, direction_of, letter_box, turned_point
 from turnmark.corpora.readers.pdf.upright import PageMarks, upright_pages
@@ -35,10 +39,39 @@ def read_page(page: pypdfium2.PdfPage) -> PdfPage:
         pypdfium2.PdfiumError: the text cannot be read.
     """
     reader = _read_text(page)
-    marks = PageMarks(list(rules_of(page)), list(links_of(page)))
-    upright = upright_pages(reader.words, marks, Box(*page.get_bbox()))
+    bounds = Box(*page.get_bbox())
+    drawn = drawn_on(page)
+    marks = PageMarks(drawn.rules, list(links_of(page)))
+    figures = figures_of(drawn.shapes, partial(_text_lines, reader.words), bounds)
+    upright = upright_pages(reader.words, marks, bounds)
     scanned = reader.visible < _MAX_SCAN_CHARACTERS and picture_share(page) >= _MIN_PICTURE_SHARE
-    return replace(upright, characters=reader.visible, unmapped=reader.unmapped, scanned=scanned)
+    return replace(
+        upright,
+        characters=reader.visible,
+        unmapped=reader.unmapped,
+        scanned=scanned,
+        figures=figures,
+        bounds=bounds,
+    )
+
+
+def _text_lines(words: Sequence[tuple[float, Word]]) -> list[PlacedLine]:
+    """Return the lines of a page in the order in which they are drawn, each with its box on the page."""
+    lines: list[PlacedLine] = []
+    runs: list[list[tuple[float, Word]]] = []
+    for degrees, word in words:
+        before = runs[-1][-1] if runs else None
+        if before is not None and before[0] == degrees and follows(before[1], word):
+            runs[-1].append((degrees, word))
+        else:
+            runs.append([(degrees, word)])
+    for run in runs:
+        (degrees, first), last = run[0], run[-1][1]
+        size = max(word.size for _, word in run)
+        box = Box(min(first.x0, last.x0), first.base - 0.25 * size, max(first.x1, last.x1), first.base + 0.8 * size)
+        text = " ".join(word.text for _, word in run)
+        lines.append(PlacedLine(text, box.turned(-degrees) if degrees else box))
+    return lines
 
 
 def placed_words(page: pypdfium2.PdfPage) -> Iterator[tuple[str, Box, float]]:

@@ -18,7 +18,7 @@ def segments_of(words: Iterable[Word]) -> list[Segment]:
     """Join words into segments: first in drawing order, then by position, since bold words may be drawn later."""
     runs: list[list[Word]] = []
     for word in words:
-        if runs and _follows(runs[-1][-1], word):
+        if runs and follows(runs[-1][-1], word):
             runs[-1].append(word)
         else:
             runs.append([word])
@@ -35,7 +35,7 @@ def segments_of(words: Iterable[Word]) -> list[Segment]:
     return _join_raised(merged)
 
 
-def _follows(before: Word, word: Word) -> bool:
+def follows(before: Word, word: Word) -> bool:
     """Return whether a word follows another on the same line."""
     size = max(before.size, word.size)
     rise = abs(before.base - word.base)

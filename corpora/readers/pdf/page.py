@@ -63,6 +63,23 @@ class Rule(NamedTuple):
         return Rule(self.x0 + across, self.y0 + up, self.x1 + across, self.y1 + up)
 
 
+class PdfFigure(NamedTuple):
+    """A picture, chart or diagram on a page, with its labels.
+
+    Attributes:
+        box: in the coordinates of the page, before it is turned upright.
+        density: pixels per point of the sharpest picture in it; 0 without pictures.
+        mark: identifies pictures of the same size and place, such as a logo on every page; empty for a drawing.
+    """
+
+    box: Box
+    density: float = 0.0
+    mark: str = ""
+
+
+_UNKNOWN_BOUNDS = Box(0.0, 0.0, 1.0, 1.0)
+
+
 @dataclass
 class PdfPage:
     """The content of a page.
@@ -76,6 +93,8 @@ class PdfPage:
         slanted: number of words that are left out because they are slanted, like a watermark.
         links: boxes of the links to places in the document.
         asides: text on the page in other directions, each as a page of its own.
+        figures: its pictures, charts and diagrams, from top to bottom.
+        bounds: its box, before it is turned upright.
     """
 
     width: float
@@ -90,6 +109,13 @@ class PdfPage:
     slanted: int = 0
     links: list[Box] = field(default_factory=list)
     asides: list[PdfPage] = field(default_factory=list)
+    figures: list[PdfFigure] = field(default_factory=list)
+    bounds: Box = _UNKNOWN_BOUNDS
+
+    def upright(self, box: Box) -> Box:
+        """Return a box as it is placed on the upright page."""
+        turned = self.bounds.turned(self.degrees)
+        return box.turned(self.degrees).moved(-turned.left, -turned.bottom)
 
     @property
     def unread(self) -> bool:

@@ -32,6 +32,15 @@ class Box(NamedTuple):
         """Return the box at another place."""
         return Box(self.left + across, self.bottom + up, self.right + across, self.top + up)
 
+    def within(self, bounds: Box) -> Box:
+        """Return the part of the box inside another one; its edges are in the wrong order if there is none."""
+        return Box(
+            max(self.left, bounds.left),
+            max(self.bottom, bounds.bottom),
+            min(self.right, bounds.right),
+            min(self.top, bounds.top),
+        )
+
 
 def direction_of(a: float, b: float) -> float:
     """Return the direction, from 0 to 360, of text drawn with a matrix that begins with `a` and `b`."""
