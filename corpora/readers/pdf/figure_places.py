@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from turnmark.corpora.readers.pdf.boxes import LineOrTable, PdfLine
 from turnmark.corpora.readers.pdf.layout import PageLayout
-from turnmark.corpora.readers.pdf.page import PdfPage
+from turnmark.corpora.readers.pdf.page import PdfFigure, PdfPage
 from turnmark.corpora.readers.pdf.text_patterns import begins_as_caption
 from turnmark.corpora.readers.pdf.turning import Box
 from turnmark.corpora.readers.pdf.writer import PdfText
