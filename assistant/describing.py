@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -17,7 +17,6 @@ from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators import Generator, open_generator, traits_of
 from turnmark.assistant.generators.base import (
     GeneratorError,
-    MediaType,
     PicturesRefused,
     PromptMessage,
     PromptPicture,
@@ -35,7 +34,7 @@ from turnmark.core.home import home
 from turnmark.core.specs import parse_spec
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.descriptions import clean_description
-from turnmark.corpora.types import Picture
+from turnmark.corpora.types import MEDIA_TYPES, Picture
 from turnmark.retrieval.describing import DescribingPlan, Descriptions, PictureTask
 
 DEFAULT_CONCURRENCY = 8
@@ -51,10 +50,6 @@ MAX_FAILURES_IN_A_ROW = 3
 MAX_CONTEXT_CHARACTERS = 1000
 """Maximum characters of the caption that are shown to the model."""
 STORE_FILE = "descriptions.db"
-MEDIA_TYPES: Mapping[str, MediaType] = {
-    ".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp", ".gif": "image/gif",
-}  # fmt: skip
-"""Suffix of a stored picture -> its media type."""
 
 
 class ModelDescriber:

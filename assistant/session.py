@@ -229,6 +229,15 @@ def source_url(index: Index | None, citation: Citation) -> str:
     return file.as_uri() + page
 
 
+def picture_url(index: Index | None, citation: Citation) -> str:
+    """Return a URL that opens the first picture of a source; "" if there is none."""
+    part = index.part(citation.index) if index else None
+    if part is None or part.pictures is None or not citation.pictures:
+        return ""
+    found = part.pictures.find(citation.document, citation.pictures[0].sha256)
+    return part.pictures.file_of(found).as_uri() if found else ""
+
+
 _CALL_NOUNS = {
     "search": ("search", "searches"),
     "read": ("reading", "readings"),
@@ -245,6 +254,17 @@ def calls_line(calls: Iterable[ToolUse]) -> str:
     counts = Counter(call.tool for call in calls)
     named = [(counts[tool], names) for tool, names in _CALL_NOUNS.items() if counts[tool]]
     return ", ".join(f"{count} {names[count != 1]}" for count, names in named)
+
+
+def picture_line(citation: Citation) -> str:
+    """Describe in one line the picture that a source describes, and count further ones; empty if there is none."""
+    if not citation.pictures:
+        return ""
+    first, *others = citation.pictures
+    caption = f" “{first.caption}”" if first.caption else ""
+    page = f" on page {first.page}" if first.page else ""
+    more = f"; {len(others)} more" if others else ""
+    return one_line(f"picture{caption}{page}, described by {first.model}{more}")
 
 
 def cite(citation: Citation, section: bool = True) -> str:

@@ -15,7 +15,9 @@ from turnmark.assistant.config import DEFAULT_TOP_K, AssistantConfig
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.stopping import ON_WAIT
 from turnmark.assistant.phrases import is_same_wording
+from turnmark.assistant.steps.cited_pictures import cited_pictures
 from turnmark.assistant.steps.pages import cited_page
+from turnmark.assistant.steps.tool_results import is_computed
 from turnmark.assistant.types import (
     GROUNDED,
     Checks,
@@ -358,10 +360,7 @@ class Turn:
         """Return the reply of the finished turn."""
         citations: list[Citation] = []
         if self.judgment.decision in (*GROUNDED, "clarify"):
-            citations = [
-                _citation(number, hit, self.draft.text, self.computed.get(hit.passage.id))
-                for number, hit in enumerate(self.hits, 1)
-            ]
+            citations = [self._citation(number, hit) for number, hit in enumerate(self.hits, 1)]
         part_judgments: list[Judgment] = []
         if len(self.parts) > 1:
             part_judgments = [part.judgment for part in self.parts]
@@ -389,12 +388,18 @@ class Turn:
             ),
         )
 
-
-def _citation(number: int, hit: Hit, answer: str, computation: Computation | None) -> Citation:
-    names = set(Citation.model_fields) - {"n", "score", "page", "statement", "basis"}
-    passage = hit.passage.as_stored()
-    fields: dict[str, Any] = {name: getattr(passage, name) for name in names}
-    if computation is not None:
-        basis = computation.result.basis
-        fields |= {"id": hit.passage.id, "statement": computation.statement, "basis": basis}
-    return Citation(n=number, score=hit.score, page=cited_page(hit.passage, number, answer), **fields)
+    def _citation(self, number: int, hit: Hit) -> Citation:
+        """Return a source with its number, what computed it, and the page and the pictures that the draft is about."""
+        names = set(Citation.model_fields) - {"n", "score", "page", "pictures", "statement", "basis"}
+        passage = hit.passage.as_stored()
+        fields: dict[str, Any] = {name: getattr(passage, name) for name in names}
+        computation = self.computed.get(hit.passage.id)
+        if computation is not None:
+            basis = computation.result.basis
+            fields |= {"id": hit.passage.id, "statement": computation.statement, "basis": basis}
+        page = cited_page(hit.passage, number, self.draft.text)
+        store = self.retriever.pictures() if self.retriever else None
+        if store is not None and not is_computed(hit.passage.id):
+            question = self.understanding.rewrite
+            fields["pictures"] = tuple(cited_pictures(hit.passage, store, number, question, self.draft.text))
+        return Citation(n=number, score=hit.score, page=page, **fields)

@@ -79,6 +79,15 @@ class Draft(Record):
     )
 
 
+class CitedPicture(Record):
+    """A picture whose description is in a source."""
+
+    sha256: str = Field(description="hash of the picture's bytes")
+    model: str = Field(description="name of the model that described it")
+    page: int | None = Field(default=None, description="its page, from 1; None without pages")
+    caption: str = Field(default="", description="alternative text or caption")
+
+
 class Citation(Record):
     """A source of the reply: a passage, a count, or rows computed from a table, with its number and score."""
 
@@ -107,6 +116,11 @@ class Citation(Record):
         default=(),
         description="of each table that the statement read, the first rows that it rests on",
         exclude_if=lambda basis: not basis,
+    )
+    pictures: tuple[CitedPicture, ...] = Field(
+        default=(),
+        description="the pictures that are described in the text, starting with the one that the answer is about",
+        exclude_if=lambda pictures: not pictures,
     )
 
     @property

@@ -53,6 +53,13 @@ class Picture(Record):
         return f"{self.sha256}{self.suffix}"
 
 
+MediaType = Literal["image/png", "image/jpeg", "image/webp", "image/gif"]
+MEDIA_TYPES: dict[str, MediaType] = {
+    ".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp", ".gif": "image/gif",
+}  # fmt: skip
+"""Suffix of a stored picture -> its media type."""
+
+
 class DescribedPicture(Picture):
     """A picture whose description is a part of its document's text, from `start` to `end`."""
 

@@ -15,12 +15,11 @@ from pydantic import BaseModel, Field, NonNegativeInt, PositiveInt, TypeAdapter,
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
+from turnmark.corpora.types import MediaType
 
 FinishReason = Literal["stop", "length", "content_filter", "other"]
 Size = Literal["large", "small"]
 ErrorKind = Literal["timeout", "rate_limited", "unavailable", "refused", "bad_reply", "auth", "bad_request"]
-
-MediaType = Literal["image/png", "image/jpeg", "image/webp", "image/gif"]
 
 MAX_TOKENS = 1024
 PICTURE_TOKENS, PIXELS_PER_TOKEN = 1600, 750

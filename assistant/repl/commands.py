@@ -29,6 +29,7 @@ from turnmark.assistant.session import (
     TurnRated,
     calls_line,
     cite,
+    picture_line,
 )
 from turnmark.assistant.session_files import new_session
 from turnmark.assistant.types import Reply, Search, ToolUse
@@ -139,6 +140,8 @@ def explain(chat: TerminalChat, argument: str) -> None:
         chat.say(printable(source.text))
         for line in basis_lines(source):
             chat.say(line, style="" if line.startswith(" ") else "bold")
+        if about_picture := picture_line(source):
+            chat.say(about_picture, style="dim")
         return
     for line in trace_lines(last):
         chat.say(line, style="" if line.startswith(" ") else "bold")

@@ -30,7 +30,15 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from turnmark.assistant.session import calls_line, cite, has_same_words, source_url, sources_used
+from turnmark.assistant.session import (
+    calls_line,
+    cite,
+    has_same_words,
+    picture_line,
+    picture_url,
+    source_url,
+    sources_used,
+)
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.untrusted import ellipsize, escape_marks, one_line, printable
 from turnmark.corpora.text import lines
@@ -150,6 +158,9 @@ class TurnView:
             self._line(f"[{source.n}] {cite(source, section=not quoted)}", style, indent=2)
             if source.statement:
                 self._line(f"computed: {ellipsize(one_line(source.statement), MAX_STATEMENT_CHARS)}", indent=6)
+            if about_picture := picture_line(source):
+                link = picture_url(self._index, source) if self._moving else ""
+                self._line(about_picture, Style(dim=True, link=link or None), indent=6)
         self._line(checks_line(reply))
 
     def _show_notes(self) -> None:

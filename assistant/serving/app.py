@@ -19,7 +19,7 @@ from starlette.responses import StreamingResponse
 from turnmark.assistant.serving.documents import describe_documents, read_document
 from turnmark.assistant.serving.guard import Guard
 from turnmark.assistant.serving.models import ServedModel, ServedModels
-from turnmark.assistant.serving.pictures import draw_cited_page, parse_picture_request
+from turnmark.assistant.serving.pictures import cited_picture, parse_picture_request
 from turnmark.assistant.serving.ratings import RatedAnswers, parse_rating
 from turnmark.assistant.serving.reply import ReplyForm, json_bytes, json_response, refuse
 from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, parse_response_request
@@ -121,8 +121,8 @@ def _add_page_routes(app: FastAPI, models: ServedModels, rated: RatedAnswers) ->
     async def picture(request: Request) -> Response:
         parameters = {name: value for name, value in request.query_params.items() if name != "model"}
         picture_request = parse_picture_request(parameters)
-        content = await run_in_threadpool(draw_cited_page, index(request), picture_request)
-        return Response(content, media_type="image/png")
+        content, media_type = await run_in_threadpool(cited_picture, index(request), picture_request)
+        return Response(content, media_type=media_type)
 
     @app.post("/v1/ratings")
     async def rate(request: Request) -> Response:

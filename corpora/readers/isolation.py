@@ -16,7 +16,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,14 +71,15 @@ def read_isolated(
                 worker.end()
 
 
-def draw_page(path: Path, page: int, marked: str) -> bytes:
-    """Draw a page of a PDF as a PNG with the words of a passage marked (`turnmark.corpora.readers.pdf.picture`).
+def draw_page(path: Path, page: int, marked: str, framed: Sequence[tuple[float, ...]] = ()) -> bytes:
+    """Draw a page of a PDF as a PNG with the words of a passage marked, and some pictures framed
+    (`turnmark.corpora.readers.pdf.picture`).
 
     Raises:
         Unreadable: the page cannot be drawn, or exceeds the limits.
         OSError: it cannot be opened.
     """
-    request = {"target": "", "path": str(path.absolute()), "page": page, "marked": marked}
+    request = {"target": "", "path": str(path.absolute()), "page": page, "marked": marked, "framed": list(framed)}
     with _borrowed_process() as worker:
         (message,) = worker.ask(request, path.name, lambda _: None)
     return base64.b64decode(message["png"])

@@ -84,7 +84,7 @@ def _draw(request: dict[str, Any], send: SendFunction) -> None:
     """Send the picture of a page."""
     from turnmark.corpora.readers.pdf.picture import page_picture
 
-    picture = page_picture(Path(request["path"]), request["page"], request["marked"])
+    picture = page_picture(Path(request["path"]), request["page"], request["marked"], request["framed"])
     send({"png": base64.b64encode(picture).decode("ascii")})
 
 

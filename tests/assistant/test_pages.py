@@ -20,7 +20,7 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.repl.screen import TurnView
 from turnmark.assistant.serving.app import PAGE_SCRIPTS, make_app
-from turnmark.assistant.serving.pictures import PictureRequest, draw_cited_page, parse_picture_request
+from turnmark.assistant.serving.pictures import PictureRequest, cited_picture, parse_picture_request
 from turnmark.assistant.serving.request import Refusal
 from turnmark.assistant.session import source_url
 from turnmark.assistant.steps.pages import cited_page, cited_text
@@ -116,7 +116,7 @@ def test_page_picture_marks_the_passage(index: Index) -> None:
     text = "\n".join(passage.text for passage in index.store.of_document("wheel.pdf"))
     start = index.store.of_document("wheel.pdf")[0].start
     end = start + text.index("A torque")
-    png = draw_cited_page(index, PictureRequest(document="wheel.pdf", page=1, start=start, end=end))
+    png = cited_picture(index, PictureRequest(document="wheel.pdf", page=1, start=start, end=end)).content
     assert png.startswith(b"\x89PNG")
     assert marked_share(png, 0.37, 0.42) > 0.2
     assert marked_share(png, 0.7, 0.9) == 0
@@ -148,7 +148,10 @@ def test_scanned_page_is_marked_where_ocr_found_the_text(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
-        ({}, "document: Field required; page: Field required; start: Field required; end: Field required"),
+        ({}, "document: Field required"),
+        ({"document": "wheel.pdf"}, "expected a page or a picture"),
+        ({"document": "wheel.pdf", "picture": "../../manifest.json"}, "picture: String should match pattern"),
+        ({"document": "wheel.pdf", "picture": 64 * "a"}, "no such picture"),
         ({"document": "wheel.pdf", "page": "x", "start": "0", "end": "9"}, "page: Input should be a valid integer"),
         ({"document": "wheel.pdf", "page": "9", "start": "0", "end": "9"}, "has no page 9; it has 2"),
         ({"document": "tyres.md", "page": "1", "start": "0", "end": "9"}, "no page can be drawn"),
@@ -157,7 +160,7 @@ def test_scanned_page_is_marked_where_ocr_found_the_text(tmp_path: Path) -> None
 )
 def test_refuses_invalid_picture_requests(index: Index, parameters: dict[str, str], says: str) -> None:
     with pytest.raises(Refusal) as raised:
-        draw_cited_page(index, parse_picture_request(parameters))
+        cited_picture(index, parse_picture_request(parameters))
     assert all(part in str(raised.value) for part in says.split("; "))
 
 

@@ -13,7 +13,7 @@ from tests.assistant.serving import serving
 from tests.retrieval.conftest import write
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.serving.pictures import PictureRequest, draw_cited_page
+from turnmark.assistant.serving.pictures import PictureRequest, cited_picture
 from turnmark.assistant.serving.request import Refusal
 from turnmark.assistant.session import cite, source_url
 from turnmark.assistant.session_files import list_sessions
@@ -122,7 +122,7 @@ def test_links_and_pictures_belong_to_the_right_index(two):
         assert source_url(index, citation.model_copy(update={"index": "gone"})) == ""
     for request in ({"index": "work", "document": "setup.md"}, {"document": "setup.md"}):
         with pytest.raises(Refusal, match="no page can be drawn"):
-            draw_cited_page(index, PictureRequest(**request, page=1, start=0, end=1))
+            cited_picture(index, PictureRequest(**request, page=1, start=0, end=1))
 
 
 def test_configuration_contains_the_names():

@@ -99,7 +99,9 @@ class Turn {
         el("summary", "", el("span", "n", String(one.n)), about), el("blockquote", "", one.text));
       made.lastChild.tabIndex = 0;
       if (one.statement) made.append(basisDetails(one));
-      if (one.page && /\.pdf$/i.test(one.path)) made.addEventListener("toggle", () => showPagePicture(made, one, this.stored.model), { once: true });
+      const isPdf = one.page && /\.pdf$/i.test(one.path);
+      if (isPdf) made.addEventListener("toggle", () => showPagePicture(made, one, this.stored.model), { once: true });
+      else if (one.pictures) made.addEventListener("toggle", () => showPictures(made, one, this.stored.model), { once: true });
       this.sources.set(one.n, made);
       box.append(made);
     }
@@ -137,19 +139,32 @@ class Turn {
   }
 }
 
-// Shows the page of a source with the passage marked.
-async function showPagePicture(source, one, asked) {
-  const query = new URLSearchParams({ model: asked || "", index: one.index || "", document: one.document, page: one.page, start: one.start, end: one.end });
+// Shows the page of a source with the passage marked and its described pictures framed.
+function showPagePicture(source, one, asked) {
+  const page = one.pictures && one.pictures[0].page || one.page;
+  return showPicture(source, one, asked, { page, start: one.start, end: one.end }, `Page ${page} of ${one.path}, with the passage marked`);
+}
+
+// Shows the pictures that a source describes.
+async function showPictures(source, one, asked) {
+  for (const picture of one.pictures) {
+    source.append(el("p", "dim", [picture.caption, `described by ${picture.model}`].filter(Boolean).join(", ")));
+    await showPicture(source, one, asked, { picture: picture.sha256 }, picture.caption || `Picture in ${one.path}`);
+  }
+}
+
+async function showPicture(source, one, asked, wanted, alt) {
+  const query = new URLSearchParams({ model: asked || "", index: one.index || "", document: one.document, ...wanted });
   try {
     const answer = await request(`v1/picture?${query}`);
     const drawn = el("img", "page");
-    drawn.alt = `Page ${one.page} of ${one.path}, with the passage marked`;
+    drawn.alt = alt;
     drawn.src = URL.createObjectURL(await answer.blob());
     await drawn.decode();
     source.append(drawn);
     if (source.open) drawn.scrollIntoView({ block: "nearest", behavior: scrollBehavior() });
   } catch (error) {
-    source.append(el("p", "dim", error instanceof Refused ? error.message : "The picture of the page could not be loaded."));
+    source.append(el("p", "dim", error instanceof Refused ? error.message : "The picture could not be loaded."));
   }
 }
 

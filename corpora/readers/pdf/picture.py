@@ -24,6 +24,7 @@ MAX_HEIGHT_PIXELS = 4000  # a very long page is drawn at a smaller scale
 MAX_WORDS = 5000  # of a page, and of a passage, that are compared
 MIN_MATCHED_WORDS = 4  # in the same order; a shorter match is a coincidence
 YELLOW = (255, 235, 120)
+FRAME, FRAME_PIXELS = (230, 120, 0), 4  # color and width of the line around a picture
 
 PixelBox = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
 
@@ -34,13 +35,17 @@ class _PageWord:
     boxes: list[PixelBox]
 
 
-def page_picture(path: Path, number: int, marked: str) -> bytes:
+ShareBox = tuple[float, float, float, float]  # left, top, right, bottom, as shares of the page
+
+
+def page_picture(path: Path, number: int, marked: str, framed: Sequence[ShareBox] = ()) -> bytes:
     """Draw a page as PNG.
 
     Args:
         number: number of the page, from 1.
         marked: text of a passage. Its words are highlighted where they appear in the same order on the page. In a
             scan, this works if the page was read by OCR on this machine.
+        framed: boxes of pictures that get a frame.
 
     Raises:
         Unreadable: the PDF cannot be drawn, or has no such page.
@@ -58,16 +63,27 @@ def page_picture(path: Path, number: int, marked: str) -> bytes:
             boxes = marked_boxes(list(words), _plain_words(marked))
     except pypdfium2.PdfiumError as error:
         raise Unreadable(f"cannot be drawn ({error})") from error
-    return _png(image, boxes)
+    return _png(image, boxes, framed)
 
 
-def _png(image: Image.Image, boxes: Sequence[PixelBox]) -> bytes:
+def _png(image: Image.Image, boxes: Sequence[PixelBox], framed: Sequence[ShareBox]) -> bytes:
     marks = Image.new("RGB", image.size, "white")
     draw = ImageDraw.Draw(marks)
     for left, top, right, bottom in boxes:
         draw.rectangle((left - 2, top - 2, right + 2, bottom + 2), fill=YELLOW)
+    image = ImageChops.multiply(image, marks)
+    draw = ImageDraw.Draw(image)
+    for left, top, right, bottom in framed:
+        corners = (left * image.width, top * image.height, right * image.width, bottom * image.height)
+        around = (
+            corners[0] - FRAME_PIXELS,
+            corners[1] - FRAME_PIXELS,
+            corners[2] + FRAME_PIXELS,
+            corners[3] + FRAME_PIXELS,
+        )
+        draw.rectangle(around, outline=FRAME, width=FRAME_PIXELS)
     buffer = io.BytesIO()
-    ImageChops.multiply(image, marks).save(buffer, "PNG")
+    image.save(buffer, "PNG")
     return buffer.getvalue()
 
 
