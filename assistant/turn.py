@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from turnmark.assistant.config import DEFAULT_TOP_K, AssistantConfig
 from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.generators.repetition import ON_REPETITION
 from turnmark.assistant.generators.stopping import ON_WAIT
 from turnmark.assistant.phrases import is_same_wording
 from turnmark.assistant.steps.cited_pictures import cited_pictures
@@ -207,11 +208,13 @@ class Turn:
             return
         began = time.perf_counter()
         token = ON_WAIT.set(lambda line: self.report("wait", line))
+        repetition = ON_REPETITION.set(self.note)
         try:
             with self.span(step.name):
                 step(self)
         finally:
             ON_WAIT.reset(token)
+            ON_REPETITION.reset(repetition)
             seconds = time.perf_counter() - began
             self.timings[step.name] = round(self.timings.get(step.name, 0.0) + seconds, 4)
 
@@ -353,8 +356,12 @@ class Turn:
         """
         self.usage[role] = self.usage.get(role, Usage()) + usage
         for note in filter(None, notes):
-            self.notes.append(note)
-            self.report("note", note)
+            self.note(note)
+
+    def note(self, text: str) -> None:
+        """Add a note for the person."""
+        self.notes.append(text)
+        self.report("note", text)
 
     def reply(self) -> Reply:
         """Return the reply of the finished turn."""

@@ -20,8 +20,16 @@ from turnmark.assistant.generators.base import (
     Tool,
     ToolMessage,
     ToolReply,
+    estimate_usage,
 )
 from turnmark.assistant.generators.reasoning import ReasoningHabit, split_reasoning
+from turnmark.assistant.generators.repetition import (
+    ON_REPETITION,
+    REPETITION_NOTE,
+    RepeatedReply,
+    repetition_start,
+    without_repetition,
+)
 from turnmark.assistant.generators.text_calls import read_calls, without_unfinished_calls
 
 AnyReply = TypeVar("AnyReply", Completion, ToolReply)
@@ -48,10 +56,17 @@ class NormalizedGenerator(GeneratorWrapper):
         shown = _TextFilter(on_text, self._habit, self._names) if on_text is not None else None
         if shown is not None:
             options = {**options, "on_text": shown}
-        reply = self.generator.complete(messages, **options)
+        try:
+            reply = self.generator.complete(messages, **options)
+        except RepeatedReply as stopped:
+            limit = options.get("max_tokens") or self.reply_tokens
+            usage = estimate_usage(messages, stopped.text, 1)
+            reply = Completion(
+                text=stopped.text, finish_reason="stop", usage=usage, model=self.name, max_tokens=limit, estimated=True
+            )
         clean = self._without_reasoning(reply, conclusive=schema is None)
         if schema is None:
-            clean = clean.model_copy(update={"text": read_calls(clean.text, self._names).text})
+            clean = _once(clean.model_copy(update={"text": read_calls(clean.text, self._names).text}))
         if shown is not None:
             shown.finish(clean.text)
         return clean
@@ -63,13 +78,20 @@ class NormalizedGenerator(GeneratorWrapper):
         shown = _TextFilter(on_text, self._habit, self._names) if on_text is not None else None
         if shown is not None:
             options["on_text"] = shown
-        reply: ToolReply = super()._converse(messages, tools, **options)
+        try:
+            reply: ToolReply = super()._converse(messages, tools, **options)
+        except RepeatedReply as stopped:
+            limit = options.get("max_tokens") or self.reply_tokens
+            usage = estimate_usage(messages, stopped.text, 1)
+            reply = ToolReply(
+                text=stopped.text, calls=(), finish_reason="stop", usage=usage, model=self.name, max_tokens=limit
+            )
         clean = self._without_reasoning(reply, conclusive=True)
         if not clean.calls:
             calls, text = read_calls(clean.text, self._names)
             # Without tools, the model was asked to answer, so that a call is no answer.
             change: dict[str, Any] = {"calls": calls, "finish_reason": "stop"} if calls and tools else {}
-            clean = clean.model_copy(update={"text": text, **change})
+            clean = _once(clean.model_copy(update={"text": text, **change}))
         if shown is not None:
             shown.finish(clean.text)
         return clean
@@ -99,6 +121,16 @@ def without_reasoning(reply: AnyReply) -> AnyReply:
     return reply.model_copy(update={"text": split.text, "reasoning": reasoning})
 
 
+def _once(reply: AnyReply) -> AnyReply:
+    """Return the reply of a turn without what it repeats, which is noted."""
+    on_repetition = ON_REPETITION.get()
+    text = reply.text if on_repetition is None else without_repetition(reply.text)
+    if on_repetition is None or text == reply.text:
+        return reply
+    on_repetition(REPETITION_NOTE)
+    return reply.model_copy(update={"text": text})
+
+
 class _TextFilter:
     """A receiver of the pieces of a reply that passes on only what belongs to the normalized text.
 
@@ -111,6 +143,9 @@ class _TextFilter:
     def __init__(self, on_text: OnText, habit: ReasoningHabit, names: Sequence[str] = ()) -> None:
         self._on_text, self._habit, self._names = on_text, habit, names
         self._text = self._passed = ""
+        self._stops = ON_REPETITION.get() is not None
+        self._held_from: int | None = None
+        """Where the text has begun to repeat itself, if it goes on so."""
 
     def __call__(self, piece: str) -> None:
         self._text += piece
@@ -118,7 +153,12 @@ class _TextFilter:
         found = split.text != self._text
         if split.unfinished or (not found and not self._passed and self._habit.holds(self._text)):
             return
-        self._pass(without_unfinished_calls(split.text, self._names))
+        shown = without_unfinished_calls(split.text, self._names)
+        if self._stops and any(mark in piece for mark in ".!?。！？\n"):
+            if repetition_start(shown) is not None:
+                raise RepeatedReply(self._text)
+            self._held_from = repetition_start(shown, rounds_in_row=2)
+        self._pass(shown if self._held_from is None else shown[: self._held_from])
 
     def finish(self, text: str) -> None:
         """Pass on the rest of the normalized text."""

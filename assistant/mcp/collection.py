@@ -47,7 +47,9 @@ class ServedDocuments:
         assert retriever is not None, "an assistant with an index has a retriever"
         query = Query(text=retriever.respell(valid_text(arguments.query)), where=arguments.where.globs())
         hits = retriever.search([query], arguments.k)[0]
-        return SearchResult(index=name, query=arguments.query, retriever=retriever.name, hits=tuple(hits))
+        return SearchResult(
+            index=name, query=arguments.query, searched=query.text, retriever=retriever.name, hits=tuple(hits)
+        )
 
     def document(self, name: str, document: str) -> list[Passage]:
         """Return the passages of a document, in reading order; raise RequestError with similar ids if it is unknown."""

@@ -96,6 +96,7 @@ class SearchResult(Record):
 
     index: str
     query: str
+    searched: str
     retriever: str
     hits: tuple[Hit, ...]
 

@@ -11,6 +11,7 @@ from tests.servers import Raw, Say, ScriptedServer, Status
 from turnmark.assistant.generators import open_generator
 from turnmark.assistant.generators.base import GeneratorError, PromptMessage, Tool, ToolMessage
 from turnmark.assistant.generators.reasoning import split_reasoning
+from turnmark.assistant.generators.repetition import without_repetition
 from turnmark.assistant.generators.stopping import ON_WAIT
 from turnmark.assistant.generators.text_calls import read_calls
 from turnmark.assistant.types import Event
@@ -229,3 +230,35 @@ def test_reports_the_wait_before_a_retry():
     finally:
         ON_WAIT.reset(token)
     assert lines == ["retrying in 1 s: 503: overloaded"]
+
+
+# --- repetition ------------------------------------------------------------------------------------------------------
+
+STEPS = "1. Fill the tank with vinegar.\n2. Wait for half an hour.\n"
+ROUND = "{}. Fill the tank with vinegar.\n{}. Wait for half an hour.\n"
+
+
+def test_a_reply_that_repeats_its_steps_is_stopped_and_cut(kitchen):
+    endless = STEPS + "".join(ROUND.format(number, number + 1) for number in range(3, 400, 2))
+    understood = {"text": "{}", "match": "The user's new message:"}
+    answer = {"text": endless, "match": "Sections of the documents:"}
+    events: list[Event] = []
+    reply = with_model(kitchen, understood, answer).reply([], "How do I descale the kettle?", events.append)
+    assert reply.answer.count("vinegar") == 1
+    assert any("repeat itself" in note for note in reply.notes)
+    assert "".join(event.delta for event in events).count("vinegar") <= 3
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("The kettle is red and round. " * 5, "The kettle is red and round."),
+        ("Look. " + "It is in section 2.3 of it [1]. " * 9, "Look. It is in section 2.3 of it [1]."),
+        ("1. Open the valve.\n2. Wait for one minute.\n3. Close the valve.\n4. Wait for one minute.", ""),
+        ("Yes. Yes. Yes. Yes.", ""), ("| a row of the table | x |\n" * 5, ""),
+        ("```\n" + "make clean all targets\n" * 5 + "```", ""), ("```\n" + "make clean all targets\n" * 5, ""),
+        ("Rest. Repeat the exercise ten times. Rest. Repeat the exercise ten times.", ""),
+    ],
+)  # fmt: skip
+def test_only_what_is_said_three_times_in_a_row_is_cut(text, shown):
+    assert without_repetition(text) == (shown or text)

@@ -1,0 +1,81 @@
+"""Find where a reply begins to repeat itself.
+
+Small models write the same sentence or the same two steps again and again until their limit. In a turn, a stream is
+stopped there, and the repetition is removed from the reply. Code, tables and short lines may repeat.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from contextvars import ContextVar
+
+from turnmark.core.untrusted import CODE_SPAN
+
+MAX_CYCLE_UNITS = 6
+"""Maximum sentences of a stretch that is repeated."""
+MIN_ROUNDS = 3
+"""Minimum times that a stretch occurs in a row."""
+MIN_UNIT_LETTERS = 12
+"""Minimum letters of a repeated sentence: "Yes." may be the answer to several questions."""
+ON_REPETITION: ContextVar[Callable[[str], None] | None] = ContextVar("ON_REPETITION", default=None)
+"""Called with a note when a reply repeats itself; None: outside of a turn, where replies stay as they are."""
+REPETITION_NOTE = "the model began to repeat itself; the repetition is left out"
+_UNITS = re.compile(r"[^\n.!?。！？]*(?:[.!?。！？]+(?=\s|\Z|[^\x00-\x7f])|\.(?=\S)|[!?](?=\S)|\n|\Z)")
+_NUMBERING = re.compile(r"[\W_]*(?:\d{1,3}[.):])?[\W_]*")
+
+
+class RepeatedReply(Exception):
+    """Raised by the receiver of a stream to stop a reply that repeats itself.
+
+    Args:
+        text: the text so far.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__(REPETITION_NOTE)
+        self.text = text
+
+
+def repetition_start(text: str, rounds_in_row: int = MIN_ROUNDS) -> int | None:
+    """Return where a text begins to repeat what it has just said; None if it does not.
+
+    A sentence or a stretch of some sentences has to occur several times in a row, without what numbers the steps.
+    """
+    if text.count("```") % 2:  # an unfinished block of code
+        return None
+    units = _units_of(text)
+    for end in range(rounds_in_row, len(units) + 1):
+        for length in range(1, min(MAX_CYCLE_UNITS, end // rounds_in_row) + 1):
+            starts = [end - length * number for number in range(1, rounds_in_row + 1)]
+            rounds = [units[start : start + length] for start in starts]
+            words = [[unit for _, unit in stretch] for stretch in rounds]
+            if all(stretch == words[0] for stretch in words) and max(map(len, words[0])) >= MIN_UNIT_LETTERS:
+                return rounds[-2][0][0]
+    return None
+
+
+def without_repetition(text: str) -> str:
+    """Return a text up to where it begins to repeat itself."""
+    start = repetition_start(text)
+    return text if start is None else re.sub(r"\s*(?:\d{1,3}[.)]|[-*•])?\s*\Z", "", text[:start])
+
+
+def _units_of(text: str) -> list[tuple[int, str]]:
+    """Return the sentences of a text outside code and tables: their start, and their letters in lower case."""
+    code = [match.span() for match in CODE_SPAN.finditer(text) if match.group().startswith("```")]
+    units: list[tuple[int, str]] = []
+    begun, words = 0, ""
+    for match in _UNITS.finditer(text):
+        if not words:
+            begun = match.start()
+        words += match.group()
+        is_number = re.fullmatch(r"\s*\d{1,3}\.", words)  # "1." begins a step
+        if is_number or (match.group().endswith(".") and match.end() < len(text) and not text[match.end()].isspace()):
+            continue
+        key = "".join(filter(str.isalnum, _NUMBERING.sub("", words, count=1))).lower()
+        in_code = any(start <= begun < end for start, end in code)
+        if key and not in_code and not words.lstrip().startswith("|"):
+            units.append((begun, key))
+        words = ""
+    return units
