@@ -67,7 +67,9 @@ class ServedModels:
     ) -> None:
         self.indexes, self._generators = indexes, generators
         self._derived: dict[tuple[str, str], tuple[Assistant, Assistant]] = {}
-        self._turns = {each.name: Turns(turns_at_once(each.generator), hides_details) for each in generators}
+        self._turns = {
+            each.name: Turns(turns_at_once(each.generator), each.name if hides_details else "") for each in generators
+        }
         self._models: dict[str, ServedModel] = {}
         for generator in generators:
             for index in indexes.choices:
@@ -163,7 +165,7 @@ def open_models(
     Args:
         specs: the generators, the default first.
         on_problem: as in `open_indexes`.
-        hides_details: as in `Turns`.
+        hides_details: whether clients are told nothing about the endpoints, as with `shown_name` of `Turns`.
     """
     for spec in dict.fromkeys(specs):
         if list(specs).count(spec) > 1:

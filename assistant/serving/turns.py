@@ -38,6 +38,8 @@ _MODEL_PROBLEMS = {
     "unavailable": "cannot be reached or failed",
 }
 """What clients are told about an error of the language model, by its kind."""
+_FAILURE_NOTES = ("understood by rules", "answered without more tools")
+"""Beginnings of the notes about a call that failed without ending the turn."""
 
 
 class Turns:
@@ -47,11 +49,12 @@ class Turns:
     more output is still coming.
 
     Args:
-        hides_details: whether errors of the language model are logged, and clients are told only their kind.
+        shown_name: name of the language model for clients. If it is set, clients learn neither the endpoint nor the
+            details of an error, which are logged.
     """
 
-    def __init__(self, at_once: int, hides_details: bool = False) -> None:
-        self._hides_details = hides_details
+    def __init__(self, at_once: int, shown_name: str = "") -> None:
+        self._shown_name = shown_name
         self._pool = ThreadPoolExecutor(at_once, "turnmark-turn")
         self._stops: set[Stop] = set()
         self._closed = False
@@ -77,6 +80,8 @@ class Turns:
 
         def on_event(event: Event) -> None:
             stop.check()
+            if self._shown_name and event.step == "note":
+                event = event.model_copy(update={"text": _hide_failure(event.text)})
             loop.call_soon_threadsafe(news.put_nowait, event)
 
         def work() -> None:
@@ -103,11 +108,11 @@ class Turns:
         try:
             with stoppable(stop):
                 stop.check()
-                return assistant().reply(request.history, request.message, on_event)
+                return self._shown(assistant().reply(request.history, request.message, on_event))
         except TurnStopped:
             return _SERVER_STOPPED
         except GeneratorError as error:
-            if self._hides_details:
+            if self._shown_name:
                 return _hide_details(error)
             return Refusal(str(error), status=504 if error.kind == "timeout" else 502, code=error.kind)
         except RequestError as error:
@@ -119,6 +124,23 @@ class Turns:
             frames = "".join(traceback.format_tb(error.__traceback__))
             logging.getLogger("turnmark").error("a turn failed unexpectedly (%s):\n%s", type(error).__name__, frames)
             return Refusal(f"the turn failed unexpectedly ({type(error).__name__})", status=500)
+
+    def _shown(self, reply: Reply) -> Reply:
+        """Return a reply as clients may see it; log what they may not."""
+        if not self._shown_name:
+            return reply
+        notes = tuple(map(_hide_failure, reply.notes))
+        for note in set(reply.notes) - set(notes):
+            logging.getLogger("turnmark").warning("%s", one_line(note))
+        return reply.model_copy(update={"generator": self._shown_name, "notes": notes})
+
+
+def _hide_failure(note: str) -> str:
+    """Return a note without the words of a failed call, which may name the endpoint and the variable of its key."""
+    what, separator, _ = note.partition(": ")
+    if separator and what in _FAILURE_NOTES:
+        return f"{what}, since the server's language model failed"
+    return note
 
 
 def _hide_details(error: GeneratorError) -> Refusal:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import openai
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from tests.assistant.mcp_client import over_stdio
 from tests.assistant.notes import notes
 from tests.assistant.serving import Server, serving
-from tests.servers import Say, ScriptedServer
+from tests.servers import Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.serving.models import ServedModels, open_generators, open_models
 from turnmark.assistant.serving.request import Refusal
@@ -193,3 +195,22 @@ def test_mcp_client_chooses_index_and_language_model(home, endpoint):
 
     indexes = ("--index", "home", "--index", "work")
     over_stdio(home, work, *indexes, "--generator", "extractive", "--generator", f"openai:tiny@{endpoint.url}")
+
+
+def test_clients_do_not_learn_the_endpoint_when_only_the_first_call_fails(home):
+    def fails_to_understand(body: dict[str, Any]) -> Scripted:
+        return Status(500) if "response_format" in body else Say("A red disk. [1]")
+
+    with (
+        ScriptedServer(fails_to_understand) as endpoint,
+        serving(home, "--generator", f"openai:tiny@{endpoint.url}?retries=0", indexes=("work",)) as server,
+    ):
+        address = endpoint.url.removeprefix("http://").partition("/")[0]
+        body = {"model": "work", "messages": [{"role": "user", "content": DISK}]}
+        for more in ({}, {"stream": True, "turnmark": {"events": True}}):
+            response = server.post({**body, **more})
+            assert "A red disk." in response.text
+            assert "understood by rules, since the server's language model failed" in response.text
+            assert address not in response.text
+        _, log = server.end(signal.SIGTERM)
+        assert address in log
