@@ -16,7 +16,7 @@ import typer
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, ValidationError
 
 from turnmark.core.errors import ErrorCollector, unknown_name
-from turnmark.core.flags import FlagMark, Flatten, flags_of, reasons
+from turnmark.core.flags import FlagMark, Flatten, reasons
 from turnmark.core.record import Record
 
 EXTRACTIVE = "extractive"
@@ -140,7 +140,15 @@ ConfigOverIndex = Annotated[AssistantConfig, Flatten(without=("embedder",))]
 """The configuration in a request that searches an index; the embedder is the one of the index."""
 
 
-Generators = Annotated[tuple[str, ...], flags_of(AssistantConfig)["generator"].info]
+Generators = Annotated[
+    tuple[str, ...],
+    typer.Option(
+        metavar="SPEC",
+        envvar="TURNMARK_GENERATOR",
+        show_envvar=False,
+        help="Language model, e.g. openai:gpt-4o-mini, ollama:llama3.2; extractive: none; repeatable",
+    ),
+]
 """The generators in a request that takes several."""
 
 

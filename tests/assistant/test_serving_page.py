@@ -229,13 +229,19 @@ def test_markdown_of_an_answer_is_drawn_and_links_show_their_host(server, endpoi
     opened(chromium, server)
     answer = (
         "| Stone | Grit |\n|---|---|\n| coarse [1] | 400 |\n\n- Lay\n  - in water\n- Draw [1]\n\n"
-        "See [the bank](https://example.org/knife) or [x](javascript:evil)."
+        "See [the bank](https://example.org/knife) or [x](javascript:evil).\n\n"
+        "> Lay it\n> - in **water** [1]\n\n---\n\n***Both*** and ~~gone~~\n\n```\n> code\n---\n```"
     )
     endpoint.replies = [Say("{}"), Say(answer)]
     ask(chromium, "How do I sharpen a knife?")
     done(chromium)
     assert text(chromium, ".said table tr") == "Stone\tGrit|coarse 1\t400"
-    assert count(chromium, ".said ul") == 2
+    assert count(chromium, ".said > ul, .said > ul ul") == 2
+    assert text(chromium, ".said blockquote > p") == "Lay it"
+    assert text(chromium, ".said blockquote li") == "in water 1"
+    assert count(chromium, ".said hr") == 1
+    assert (text(chromium, ".said strong em"), text(chromium, ".said s")) == ("Both", "gone")
+    assert text(chromium, ".said pre").strip() == "> code\n---"
     assert text(chromium, ".said ul ul li") == "in water"
     assert count(chromium, ".said a") == 1
     assert chromium.run("document.querySelector('.said a').href") == "https://example.org/knife"

@@ -2,7 +2,7 @@
 // Text with a little Markdown.
 
 const INLINE = new RegExp([
-  /(`[^`\n]+`)/, /(\*\*[^*\n]+\*\*)/, /(\*[^*\s][^*\n]*\*)/,
+  /(`[^`\n]+`)/, /(\*\*\*[^*\n]+\*\*\*)/, /(\*\*[^*\n]+\*\*)/, /(~~[^~\n]+~~)/, /(\*[^*\s][^*\n]*\*)/,
   /\[([^[\]\n]+)\]\((https?:\/\/[^\s()<>]+)\)/, /(https?:\/\/[^\s<>()[\]"'`*]*[^\s<>()[\]"'`*.,;:!?])/,
   /\[(\d{1,3}(?:\s*[,–-]\s*\d{1,3})*)\]/,
 ].map((one) => one.source).join("|"), "g");
@@ -10,10 +10,12 @@ const INLINE = new RegExp([
 function inline(into, text, cite) {
   let at = 0;
   for (const found of text.matchAll(INLINE)) {
-    const [whole, code, strong, emphasis, label, target, address, numbers] = found;
+    const [whole, code, both, strong, deleted, emphasis, label, target, address, numbers] = found;
     into.append(text.slice(at, found.index));
     at = found.index + whole.length;
     if (code) into.append(el("code", "", code.slice(1, -1)));
+    else if (both) inline(into.appendChild(el("strong")), both.slice(2, -2), cite);
+    else if (deleted) inline(into.appendChild(el("s")), deleted.slice(2, -2), cite);
     else if (strong) inline(into.appendChild(el("strong")), strong.slice(2, -2), cite);
     else if (emphasis) inline(into.appendChild(el("em")), emphasis.slice(1, -1), cite);
     else if (target || address) into.append(...link(target || address, label));
@@ -76,7 +78,30 @@ function paragraph(into, lines, cite) {
   paragraph(into, lines.slice(end), cite);
 }
 
+const RULE = /^\s{0,3}([-*_])(\s*\1){2,}\s*$/;
+
+// Draws a text: its quotations and rules, and the blocks between them.
 function markdown(into, text, cite) {
+  let run = [], quoting = false, inCode = false;
+  const flush = () => {
+    if (run.length && quoting) markdown(into.appendChild(textBlock("blockquote", "quoted")), run.join("\n"), cite);
+    else if (run.length) blocks(into, run.join("\n"), cite);
+    run = [];
+  };
+  for (const line of text.split("\n")) {
+    const quoted = !inCode && /^\s{0,3}>/.test(line), isRule = !inCode && RULE.test(line);
+    if (quoted !== quoting || isRule) flush();
+    quoting = quoted;
+    if (isRule) into.append(el("hr"));
+    else run.push(quoted ? line.replace(/^\s*> ?/, "") : line);
+    if (!quoted && /^\s*```/.test(line)) inCode = !inCode;
+  }
+  flush();
+  return into;
+}
+
+// Draws paragraphs, headings, lists, tables and code.
+function blocks(into, text, cite) {
   let items = [], code = null, fence = 0, lines = [], place = into;  // items: the open list items, outermost first
   const flush = () => {
     paragraph(place, lines, cite);

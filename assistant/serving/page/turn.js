@@ -211,7 +211,7 @@ function traceDetails(reply) {
   box.append(el("h3", "", "Steps"), bars);
   const forms = Object.entries(trace.forms).map(([step, form]) => `${step}: ${form}`).join(" · ");
   if (forms) box.append(el("p", "dim", forms));
-  const spent = Object.entries(reply.usage).map(([role, one]) => `${role}: ${one.calls} calls, ${one.prompt_tokens} + ${one.completion_tokens} tokens`);
+  const spent = Object.entries(reply.usage).map(([role, one]) => `${role}: ${one.calls} call${one.calls === 1 ? "" : "s"}, ${one.prompt_tokens} + ${one.completion_tokens} tokens`);
   if (spent.length) box.append(el("h3", "", "Model"), ...spent.map((one) => el("p", "", one)));
   return el("details", "more", el("summary", "", "How this answer was made"), box);
 }
