@@ -17,6 +17,8 @@ MAX_LENGTH = 60
 """Characters of the longest cell that may be a number."""
 MAX_DIGITS = 15
 """Digits of the longest number. A longer run of digits is a code, and a float would change it."""
+MAX_SCALE = 1e200
+"""The largest power of ten that a number may have. "10E451" is a code."""
 
 _FACTORS = {
     1e3: "k K thousand Tsd Tsd. Tausend millier milliers mille mila duizend tusen tysiąc tys tys. тыс тыс. 千 천",
@@ -98,7 +100,9 @@ def shown_number(text: str) -> ShownNumber | None:
     count = sum(map(str.isdigit, digits))
     if count > MAX_DIGITS:
         return None
-    scale = factor * float(f"1{match['power'] or ''}") if match["power"] else factor
+    scale = factor * float(f"1{match['power']}") if match["power"] else factor
+    if scale > MAX_SCALE:
+        return None
     negative = "-" in sign or bool(match["open"])
     point, comma = (_value(digits, mark, scale, negative) for mark in ".,")
     if point is None and comma is None:

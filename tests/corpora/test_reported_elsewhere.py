@@ -42,7 +42,7 @@ def test_sheet_has_no_invented_names_or_values(tmp_path: Path) -> None:
     assert document.text == (
         "## S\n\n### PROGRESS\n\n| Task | Owner | Status | Due | Done |\n|---|---|---|---|---|\n"
         "| NA | NULL |  | 2026-01-05 00:00 | TRUE |\n| nan |  | 2 |  | FALSE |\n\n"
-        "## T\n\n| 1 | 2 | 3 |\n|---|---|---|\n| 4 | 5 | 6 |\n|  | Total | 7.5 |\n"
+        "## T\n\n|  |  |  |\n|---|---|---|\n| 1 | 2 | 3 |\n| 4 | 5 | 6 |\n|  | Total | 7.5 |\n"
     )
 
 
