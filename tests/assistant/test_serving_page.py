@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -164,6 +165,39 @@ def test_source_in_a_pdf_shows_its_page_with_the_passage_marked(tmp_path, monkey
         assert all(url.startswith((running.url, f"blob:{running.url}")) for url in chromium.asked)
         picture = chromium.picture(tmp_path / "page.png")
         assert YELLOW in {colour for _, colour in Image.open(picture).convert("RGB").getcolors(10**7) or []}
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_computed_source_shows_its_statement_and_rows(tmp_path, monkeypatch, endpoint, chromium, width):
+    folder = notes(tmp_path)
+    rows = "".join(f"{n},{EVIL},{n}0.50 €\n" for n in range(1, 7))
+    (folder / "orders.csv").write_text(f"Number,Note,Amount\n{rows}", encoding="utf-8")
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    build_index(folder, "demo", retriever="bm25")
+    secret = tmp_path / "token"
+    secret.write_text(TOKEN)
+    secret.chmod(0o600)
+    statement = "SELECT note, sum(amount) FROM orders GROUP BY note"
+    computed = Say("", calls=[("sql", json.dumps({"statement": statement}))])
+    endpoint.replies = [Say("{}"), computed, Say("It is 213 € [2].")]
+    with serving(
+        tmp_path / "home", "--token", str(secret), "--generator", f"openai:tiny@{endpoint.url}?retries=0"
+    ) as running:
+        opened(chromium, running, width=width)
+        ask(chromium, "What is the total amount in orders.csv?")
+        chromium.wait(lambda: count(chromium, ".foot"))
+        assert text(chromium, "details.calls > summary") == "1 computation"
+        chromium.run("document.querySelector('.cite').focus(); 1")
+        enter(chromium)
+        chromium.wait(lambda: count(chromium, ".source.found .basis"))
+        assert text(chromium, ".source.found .basis pre") == statement
+        assert text(chromium, ".source.found .basis h4").split("|") == ["Computed with", "Rests on 6 rows of orders"]
+        assert count(chromium, ".source.found .basis tbody tr") == 6
+        assert "10.50 €" in text(chromium, ".source.found .basis td")
+        assert EVIL in text(chromium, ".source.found .basis td")
+        assert chromium.run("window.evil === undefined")
+        assert chromium.run("document.documentElement.scrollWidth <= innerWidth"), "a wide table scrolls by itself"
+        chromium.picture(tmp_path / "computed.png")
 
 
 def test_model_searches_are_shown_live_and_collapsed_afterwards(server, endpoint, chromium):
