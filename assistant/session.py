@@ -243,6 +243,7 @@ _CALL_NOUNS = {
     "read": ("reading", "readings"),
     "grep": ("count", "counts"),
     "outline": ("outline", "outlines"),
+    "look": ("look", "looks"),
     "documents": ("list", "lists"),
     "tables": ("list of tables", "lists of tables"),
     "sql": ("computation", "computations"),

@@ -18,7 +18,7 @@ from turnmark.assistant.generators.stopping import ON_WAIT
 from turnmark.assistant.phrases import is_same_wording
 from turnmark.assistant.steps.cited_pictures import cited_pictures
 from turnmark.assistant.steps.pages import cited_page
-from turnmark.assistant.steps.tool_results import is_computed
+from turnmark.assistant.steps.tool_results import LOOK_ID, is_computed
 from turnmark.assistant.types import (
     GROUNDED,
     Checks,
@@ -406,7 +406,7 @@ class Turn:
             fields |= {"id": hit.passage.id, "statement": computation.statement, "basis": basis}
         page = cited_page(hit.passage, number, self.draft.text)
         store = self.retriever.pictures() if self.retriever else None
-        if store is not None and not is_computed(hit.passage.id):
+        if store is not None and (hit.passage.id.startswith(LOOK_ID) or not is_computed(hit.passage.id)):
             question = self.understanding.rewrite
             fields["pictures"] = tuple(cited_pictures(hit.passage, store, number, question, self.draft.text))
         return Citation(n=number, score=hit.score, page=page, **fields)

@@ -100,6 +100,7 @@ class _Agent:
             documents=f"{collection.count():,} documents" if collection else "the documents",
             counts=collection is not None,
             computes=tools.computing is not None,
+            looks=tools.looking is not None,
             tables=tables,
             languages=languages_to_search(turn),
         )

@@ -9,8 +9,9 @@ from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import Tool
 from turnmark.core.untrusted import ellipsize, one_line
 
-COUNT_ID, SQL_ID = "count:", "sql:"
-"""Prefixes of the id of a source that is no passage: a count or a list, and the result of a statement."""
+COUNT_ID, SQL_ID, LOOK_ID = "count:", "sql:", "look:"
+"""Prefixes of the id of a source that is no passage: a count or a list, the result of a statement, and what a model
+says about a picture."""
 MAX_NAME_CHARACTERS = 40
 """Maximum characters of a tool's name that a model made up."""
 MAX_ARGUMENT_CHARACTERS = 120
@@ -40,8 +41,8 @@ def define_tool(name: str, description: str, needed: str, **arguments: str) -> T
 
 
 def is_computed(identity: str) -> bool:
-    """Return whether an id belongs to a count, a list or the result of a statement, and not to a passage."""
-    return identity.startswith((COUNT_ID, SQL_ID))
+    """Return whether an id belongs to a count, a list, the result of a statement or a look at a picture."""
+    return identity.startswith((COUNT_ID, SQL_ID, LOOK_ID))
 
 
 def fitting_lines(made: Callable[[int], list[str]], most: int, tokens: int) -> list[str]:

@@ -16,6 +16,7 @@ from typing import Any
 from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, shorten
 from turnmark.assistant.generators.base import ToolCall
 from turnmark.assistant.steps.computing import TABLE_TOOLS, TableTools
+from turnmark.assistant.steps.looking import LOOK_TOOL, PictureTool, can_look
 from turnmark.assistant.steps.read import format_section
 from turnmark.assistant.steps.retrieve import grow_sections, join_passages
 from turnmark.assistant.steps.tool_results import (
@@ -85,6 +86,11 @@ class DocumentTools:
         """Computes over the tables of the documents; None: there are none."""
         if self.computing:
             self.tools += TABLE_TOOLS
+        pictures = retriever.pictures()
+        self.looking = PictureTool(turn, pictures) if pictures is not None and can_look(turn) else None
+        """Looks at described pictures; None: there are none, or the model reads none."""
+        if self.looking:
+            self.tools += (LOOK_TOOL,)
 
     @property
     def tokens(self) -> int:
@@ -266,6 +272,10 @@ class DocumentTools:
     def _sql(self, arguments: Mapping[str, str], tokens: int) -> Result:
         assert self.computing is not None, "else this tool is not offered"
         return self.computing.sql(arguments["statement"], tokens)
+
+    def _look(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        assert self.looking is not None, "else the tool is not offered"
+        return self.looking.look(arguments["picture"], arguments["question"], tokens)
 
     # -- what they share
 

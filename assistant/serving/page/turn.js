@@ -5,7 +5,7 @@ const STEP_LABELS = {
   understand: "Thinking", retrieve: "Searching", decide: "Checking the results", answer: "Writing", verify: "Checking the answer",
 };
 const CALL_NOUNS = [["search", "search", "searches"], ["read", "reading", "readings"], ["grep", "count", "counts"],
-  ["outline", "outline", "outlines"], ["documents", "list", "lists"], ["tables", "list of tables", "lists of tables"],
+  ["outline", "outline", "outlines"], ["documents", "list", "lists"], ["look", "look", "looks"], ["tables", "list of tables", "lists of tables"],
   ["sql", "computation", "computations"]];
 const NEXT_STEP = { understand: "retrieve", retrieve: "decide", decide: "answer", answer: "answer", verify: "verify" };
 
