@@ -33,6 +33,10 @@ def without_continued(section: str) -> str:
     return section.removesuffix(CONTINUED).rstrip()
 
 
+ShareBox = tuple[float, float, float, float]
+"""Left, top, right and bottom edge of a part of a page, as shares of the page as seen."""
+
+
 class Picture(Record):
     """A picture that a document shows, to be described by a vision model."""
 
@@ -42,7 +46,7 @@ class Picture(Record):
     width: int = Field(description="pixels")
     height: int = Field(description="pixels")
     page: int | None = Field(default=None, description="1-based page on which it is, if there are pages")
-    box: tuple[float, float, float, float] | None = Field(
+    box: ShareBox | None = Field(
         default=None, description="left, top, right and bottom edge as shares of the page as seen"
     )
     alt: str = Field(default="", description="alternative text or caption in the document")

@@ -15,15 +15,13 @@ from turnmark.corpora.readers.pdf.page import PdfFigure, PdfPage
 from turnmark.corpora.readers.picture_conversion import MAX_SIDE_PIXELS, encode_image
 from turnmark.corpora.readers.pictures import MAX_PICTURES, PictureCollector, is_large_enough
 from turnmark.corpora.readers.registry import ProgressCallback
-from turnmark.corpora.types import Picture
+from turnmark.corpora.types import Picture, ShareBox
 
 _DPI = 150  # of a drawing; a picture has its own resolution
 _MIN_DENSITY = 100 / 72  # pixels per point, so that labels next to a coarse picture are legible
 _VIRTUAL_PIXELS = 100_000  # side of an imagined picture of the page, to measure shares of it
 _MIN_SCANNED_WORDS = 30  # that OCR reads on a page; with fewer, the page is a picture
 _TRIM_PIXELS = 6  # that stay around a drawing when its empty margin is cut off
-
-_ShareBox = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def with_described_figures(pages: Sequence[PdfPage], read: Sequence[PdfPage]) -> list[PdfPage]:
@@ -79,7 +77,7 @@ def _draw_figures(
 
 def _drawn(
     file: pypdfium2.PdfDocument, index: int, figures: Sequence[PdfFigure], collector: PictureCollector
-) -> Iterator[tuple[_ShareBox, Image.Image, PdfFigure]]:
+) -> Iterator[tuple[ShareBox, Image.Image, PdfFigure]]:
     """Yield the figures of a page, each with its place on the page as seen and its picture."""
     if not figures:
         return
@@ -96,7 +94,7 @@ def _drawn(
         page.close()
 
 
-def _draw(page: pypdfium2.PdfPage, figure: PdfFigure, shares: _ShareBox) -> tuple[_ShareBox, Image.Image, PdfFigure]:
+def _draw(page: pypdfium2.PdfPage, figure: PdfFigure, shares: ShareBox) -> tuple[ShareBox, Image.Image, PdfFigure]:
     width, height = page.get_size()
     left, top, right, bottom = shares
     longest = max((right - left) * width, (bottom - top) * height, 1.0)
@@ -129,7 +127,7 @@ def _content_box(image: Image.Image) -> tuple[int, int, int, int]:
     )
 
 
-def _shares(page: pypdfium2.PdfPage, figure: PdfFigure) -> _ShareBox | None:
+def _shares(page: pypdfium2.PdfPage, figure: PdfFigure) -> ShareBox | None:
     """Return the place of a figure as shares of the page as seen; None if it is outside of the page."""
     corners = [
         _share(page, x, y) for x in (figure.box.left, figure.box.right) for y in (figure.box.bottom, figure.box.top)

@@ -18,6 +18,7 @@ from turnmark.corpora.readers.pdf import ocr
 from turnmark.corpora.readers.pdf.glyphs import placed_words, read_page
 from turnmark.corpora.readers.pdf.turning import Box
 from turnmark.corpora.readers.prose import Unreadable
+from turnmark.corpora.types import ShareBox
 
 WIDTH_PIXELS = 1200  # of the picture
 MAX_HEIGHT_PIXELS = 4000  # a very long page is drawn at a smaller scale
@@ -33,9 +34,6 @@ PixelBox = tuple[float, float, float, float]  # left, top, right, bottom, in pix
 class _PageWord:
     text: str
     boxes: list[PixelBox]
-
-
-ShareBox = tuple[float, float, float, float]  # left, top, right, bottom, as shares of the page
 
 
 def page_picture(path: Path, number: int, marked: str, framed: Sequence[ShareBox] = ()) -> bytes:
