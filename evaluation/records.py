@@ -163,6 +163,16 @@ class DataUsed(Record):
     name: str = Field(description="`demo`, or the name of the folder")
     demo: bool
     fingerprint: str = Field(description="SHA-256 over the files that were read")
+    tasks: str = Field(
+        default="",
+        description="the same without files of queries; left out if none were read",
+        exclude_if=lambda tasks: not tasks,
+    )
+
+    @property
+    def tasks_fingerprint(self) -> str:
+        """SHA-256 over the files without those of queries, which are the same for every query mode."""
+        return self.tasks or self.fingerprint
 
 
 class CorpusUsed(Record):
@@ -195,7 +205,8 @@ class FolderManifest(Record):
     @property
     def identity(self) -> dict[str, Any]:
         """The fields that can change a result."""
-        return self.model_dump(mode="json", exclude=set(self.not_identity))
+        # `fingerprint` covers what `tasks` does, and the manifests of older runs lack it.
+        return self.model_dump(mode="json", exclude={**dict.fromkeys(self.not_identity, True), "data": {"tasks"}})
 
     def resume(self, stored: Self) -> Self:
         """Return this manifest with the fields that the folder's stored manifest determines."""

@@ -207,8 +207,9 @@ def _aspects(run: ComparedRun, other: ComparedRun) -> dict[str, str]:
     """Return aspect -> description, of all aspects that must be the same in a run and another one."""
     manifest = run.manifest
     data = ""
-    if manifest.data.fingerprint != other.manifest.data.fingerprint:
-        data = f"{data_name(run.summary)} (files {manifest.data.fingerprint[:_CHECKSUM_CHARACTERS]})"
+    files = manifest.data.tasks_fingerprint  # another query mode reads other files of queries
+    if files != other.manifest.data.tasks_fingerprint:
+        data = f"{data_name(run.summary)} (files {files[:_CHECKSUM_CHARACTERS]})"
     subset: list[str] = []
     for field_name in _SUBSET_FIELDS:
         value = getattr(manifest, field_name)

@@ -452,9 +452,9 @@ def _note_other_data(request: EvalRequest, task: Task, all_domains: Sequence[str
     """Yield notes if a run was made over other data, and if the answers are of some domains only."""
     for path, manifest in zip(request.predictions, _recorded(request), strict=True):
         same_domains = manifest is not None and set(manifest.domains) == set(task.domains)
-        if manifest is not None and same_domains and manifest.data.fingerprint != task.data.fingerprint:
+        if manifest is not None and same_domains and manifest.data.tasks_fingerprint != task.data.tasks_fingerprint:
             made, here = (
-                f"{data.name!r}, {data.fingerprint[:SHORT_HASH_DIGITS]}" for data in (manifest.data, task.data)
+                f"{data.name!r}, {data.tasks_fingerprint[:SHORT_HASH_DIGITS]}" for data in (manifest.data, task.data)
             )
             yield f"{path} was made over other data ({made}) than it is scored with ({here}); its questions may differ"
     others = [name for name in all_domains if name not in task.domains]

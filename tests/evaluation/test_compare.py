@@ -341,6 +341,14 @@ def test_name_of_the_data_folder_is_not_a_difference(tmp_path):
     assert compare(runs).comparable
 
 
+def test_other_files_of_queries_are_not_other_data(tmp_path):
+    data = {"name": "one", "demo": False, "tasks": "e" * 64}
+    runs = [write_run(tmp_path / mark, shifted(0), data={**data, "fingerprint": mark * 64}) for mark in ("a", "b")]
+    assert compare(runs).comparable
+    other = write_run(tmp_path / "c", shifted(0), data={**data, "fingerprint": "c" * 64, "tasks": "f" * 64})
+    assert not compare([runs[0], other]).comparable
+
+
 def judged(run, judge, values, measure="judge_score", **also):
     """Add what a judge said of some samples of a run; None: it failed."""
     with open(run / "judgements.jsonl", "a", encoding="utf-8") as file:

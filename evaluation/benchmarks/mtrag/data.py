@@ -27,6 +27,8 @@ from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.task import choose_domains
 from turnmark.retrieval.types import Query
 
+QUERIES_ROLE = "queries/"
+"""Beginning of the roles of files of recorded queries."""
 STANDALONE = ("standalone", "non-standalone")
 """Values of the dimension `standalone`."""
 
@@ -55,7 +57,13 @@ class MtragData(Record):
             other_files: further files that were read, for the fingerprint.
         """
         files = {**self.files, **(other_files or {})}
-        return DataUsed(name=self.source.name, demo=self.source.demo, fingerprint=fingerprint(files))
+        without_queries = {role: path for role, path in files.items() if not role.startswith(QUERIES_ROLE)}
+        return DataUsed(
+            name=self.source.name,
+            demo=self.source.demo,
+            fingerprint=fingerprint(files),
+            tasks=fingerprint(without_queries) if without_queries.keys() != files.keys() else "",
+        )
 
 
 def labeled_domains(benchmark: mtrag.Benchmark, source: Source) -> tuple[str, ...]:
@@ -461,7 +469,7 @@ def open_queries(mode: str, data: MtragData, retrieval: bool = False) -> QuerySo
     for domain in data.qrels:
         loaded = mtrag.load_queries(data.source.root, domain, recorded)
         texts |= {key: RecordedQuery(text=text) for key, text in loaded.data.items()}
-        files[f"queries/{domain}"] = loaded.path
+        files[f"{QUERIES_ROLE}{domain}"] = loaded.path
         problems.extend(loaded.problems)
     return QuerySource(mode, data.tasks, texts, f"the recorded {mode} queries", files, problems)
 
