@@ -18,8 +18,8 @@ _MEDIA_TYPE = r"data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w.+=-]{1,100}){0,5},"
 # All lines but the last are full.
 _WRAPPED = rf"{_MEDIA_TYPE}(?<=base64,)\s*(?:[A-Za-z0-9+/]{{{_MIN_LINE_LENGTH},}}\s+)+[A-Za-z0-9+/]+={{0,2}}"
 LINKED_DATA_URI = re.compile(
-    rf"(?<=[(<\"']){_WRAPPED}|(?<=[(<]){_MEDIA_TYPE}(?:[^\s()<>]|\([^\s()<>]*\))+"
-    rf"|(?<=\"){_MEDIA_TYPE}[^\s<>\"]+|(?<='){_MEDIA_TYPE}[^\s<>']+"
+    rf"(?<=[(<\"']){_WRAPPED}|(?<=[(<]){_MEDIA_TYPE}(?:[^\s()<>]++|\([^\s()<>]*+\))++"
+    rf"|(?<=\"){_MEDIA_TYPE}[^\s<>\"]++|(?<='){_MEDIA_TYPE}[^\s<>']++"
 )
 """Matches the data of a picture in a link target or attribute."""
 _LONG = rf"{_LETTERS}{{{_MIN_LINE_LENGTH},}}={{0,2}}"

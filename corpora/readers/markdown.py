@@ -16,7 +16,13 @@ from turnmark.corpora.readers.encodings import decode_or_guess
 from turnmark.corpora.readers.footnotes import place_footnotes
 from turnmark.corpora.readers.html import POWER, render
 from turnmark.corpora.readers.picture_links import LinkedPictures
-from turnmark.corpora.readers.pictures import MarkFunction, at_block_ends, no_mark, placed_pictures
+from turnmark.corpora.readers.pictures import (
+    MarkFunction,
+    PictureCollector,
+    at_block_ends,
+    no_mark,
+    placed_pictures,
+)
 from turnmark.corpora.readers.prose import Unreadable, main_heading, shorten_title, split_front_matter
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.readers.site_syntax import strip_site_syntax
@@ -31,11 +37,18 @@ if TYPE_CHECKING:
 def read_markdown(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read a Markdown file."""
     text, remarks = decode_or_guess(path.read_bytes())
-    document = parse_markdown(text, relative, pictures=LinkedPictures(path, relative))
+    linked = LinkedPictures(path, relative)
+    document = parse_markdown(text, relative, pictures=linked.collector, mark=linked.mark)
     return document.model_copy(update={"remarks": remarks}) if remarks else document
 
 
-def parse_markdown(text: str, relative: str, of_site: bool = True, pictures: LinkedPictures | None = None) -> Document:
+def parse_markdown(
+    text: str,
+    relative: str,
+    of_site: bool = True,
+    pictures: PictureCollector | None = None,
+    mark: MarkFunction = no_mark,
+) -> Document:
     """Parse a Markdown file. The document's text has "\\n" for newlines.
 
     Front matter, site syntax, link targets, HTML and navigation are removed; offsets refer to the resulting text. The
@@ -43,16 +56,17 @@ def parse_markdown(text: str, relative: str, of_site: bool = True, pictures: Lin
 
     Args:
         of_site: False if the Markdown was converted from another file type, so that site syntax is plain text.
-        pictures: opens the pictures to which the text refers; None: they are left out.
+        pictures: collects the pictures whose marks are in the text; None: they are left out.
+        mark: returns the mark of a picture to which the text links.
     """
     data_uris = _DataUris()
     left_out: Counter[str] = Counter()
-    front, body = split_front_matter(without_encoded_data(data_uris.shorten(text), left_out))
-    mark = _marker(pictures, data_uris)
+    front, body = split_front_matter(without_encoded_data(data_uris.shorten(text) if pictures else text, left_out))
+    marked = data_uris.opened_by(mark)
     if of_site:
         body = strip_site_syntax(body, left_out, is_mdx=relative.lower().endswith(".mdx"))
-    body = strip_inline(place_footnotes(_with_fields(front.fields, body)), partial(render, mark=mark), mark)
-    placed = placed_pictures(pictures.collector if pictures else None, data_uris.restored(body).strip("\n") + "\n")
+    body = strip_inline(place_footnotes(_with_fields(front.fields, body)), partial(render, mark=marked), marked)
+    placed = placed_pictures(pictures, data_uris.restored(body).strip("\n") + "\n")
     body = placed.text
     parsed_blocks = tuple(blocks(body))
     main_headings: list[str] = []
@@ -67,7 +81,7 @@ def parse_markdown(text: str, relative: str, of_site: bool = True, pictures: Lin
         path=relative,
         blocks=parsed_blocks,
         date=front.date,
-        left_out=dict(left_out + pictures.collector.left_out if pictures else +left_out),
+        left_out=dict(left_out + pictures.left_out if pictures else +left_out),
         pictures=at_block_ends(placed.pictures, parsed_blocks),
     )
 
@@ -108,20 +122,19 @@ class _DataUris:
 
         return LINKED_DATA_URI.sub(replacement, text)
 
-    def link(self, shortened: str) -> str:
-        """Return the data for its number; any other link stays as it is."""
-        number = _SHORTENED.fullmatch(shortened)
-        return self._uris[int(number[1])] if number and int(number[1]) < len(self._uris) else shortened
+    def opened_by(self, mark: MarkFunction) -> MarkFunction:
+        """Return a function that marks the picture of a link, which may be the number of its data."""
+
+        def marked(link: str, alt: str) -> str:
+            number = _SHORTENED.fullmatch(link)
+            is_data = number is not None and int(number[1]) < len(self._uris)
+            return mark(self._uris[int(number[1])] if number and is_data else link, alt)
+
+        return marked
 
     def restored(self, text: str) -> str:
         """Remove the numbers from data that is visible in the text, e.g. in an example."""
         return _SHORTENED.sub("data-uri", text) if self._uris else text
-
-
-def _marker(pictures: LinkedPictures | None, data_uris: _DataUris) -> MarkFunction:
-    if pictures is None:
-        return no_mark
-    return lambda link, alt: pictures.mark(data_uris.link(link), alt)
 
 
 @dataclass

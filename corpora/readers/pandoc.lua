@@ -241,6 +241,39 @@ local function without_last_break(inlines)
   return inlines
 end
 
+-- Write each picture into a folder for `pandoc_pictures.py`, which describes the files.
+local MAX_PICTURES = 5000
+local pictures_folder, picture_bytes, marks_pictures
+local picture_numbers, picture_count = {}, 0
+
+local function write_file(name, content)
+  local file = io.open(pictures_folder .. '/' .. name, 'wb')
+  if file then
+    file:write(content)
+    file:close()
+  end
+end
+
+-- Return the mark of a picture, after writing the picture if it is the first time.
+local function picture_mark(image)
+  if not pictures_folder then return {} end
+  local number = picture_numbers[image.src]
+  if not number then
+    if picture_count >= MAX_PICTURES then return {} end
+    number, picture_count = picture_count, picture_count + 1
+    picture_numbers[image.src] = number
+    local _, content = pandoc.mediabag.lookup(image.src)
+    if content then
+      write_file(tostring(number), content:sub(1, picture_bytes))
+    else
+      write_file(number .. '.link', image.src)
+    end
+    write_file(number .. '.alt', stringify(image.caption))
+  end
+  if not marks_pictures then return {} end
+  return {pandoc.Str(utf8.char(0x10F1C3) .. number .. utf8.char(0x10F1C2))}
+end
+
 local looks = {
   traverse = 'topdown',
   Inlines = raised,
@@ -257,8 +290,10 @@ local looks = {
   end,
   Image = function(image)
     local words = stringify(image.caption)
-    if words:match('^%S+%.%a%w%w%w?$') then return {} end
-    return image.caption
+    local result = pandoc.Inlines({})
+    if not words:match('^%S+%.%a%w%w%w?$') then result:extend(image.caption) end
+    result:extend(picture_mark(image))
+    return result
   end,
   Link = function(link) return link.content end,
   Span = function(span)
@@ -536,6 +571,11 @@ end
 function Pandoc(doc)
   local meta, bold = title_and_date(doc.meta), doc.meta['bold-headings']
   names_languages = not doc.meta['no-languages']
+  if doc.meta['pictures-folder'] then
+    pictures_folder = stringify(doc.meta['pictures-folder'])
+    picture_bytes = tonumber(stringify(doc.meta['pictures-bytes']))
+    marks_pictures = doc.meta['pictures-marked']
+  end
   doc = with_subtitle(doc, bold)
   doc.blocks = without_heading_lists(doc.blocks)
   doc = doc:walk({traverse = 'topdown', BulletList = without_contents, OrderedList = without_contents})

@@ -13,7 +13,7 @@ import sys
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, TemporaryFile
 
@@ -34,6 +34,7 @@ from turnmark.corpora.readers.office.archive import (
 from turnmark.corpora.readers.office.opendocument import with_all_words_and_code
 from turnmark.corpora.readers.office.rtf import with_letters
 from turnmark.corpora.readers.office.word import with_all_words
+from turnmark.corpora.readers.pandoc_pictures import PandocPictures
 from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, declared_encoding, decode, parse_text
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document
@@ -75,7 +76,7 @@ def _read_prepared(
     with TemporaryDirectory() as folder:
         made, left_out = Path(folder) / f"made.{form}", Counter[str]()
         source = made if prepare(path, made, left_out) else path
-        document = _document(form, source, relative, progress, metadata, bold_headings)
+        document = _document(form, source, path, relative, progress, metadata, bold_headings)
         return document.model_copy(update={"left_out": dict(+(left_out + Counter(document.left_out)))})
 
 
@@ -100,12 +101,12 @@ def read_rtf(path: Path, relative: str, progress: ProgressCallback) -> Document:
         raise Unreadable(
             "not an RTF file, or a broken one; open it and save it again" if data.strip() else _EMPTY_MESSAGE
         )
-    return _document("rtf", with_letters(data), relative, progress, bold_headings=True)
+    return _document("rtf", with_letters(data), path, relative, progress, bold_headings=True)
 
 
 def read_notebook(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a Jupyter notebook."""
-    return _document("ipynb", decode(path.read_bytes()), relative, progress)
+    return _document("ipynb", decode(path.read_bytes()), path, relative, progress)
 
 
 _MAN = re.compile(r"^[.'][ \t]*(?P<macro>TH|SH|Dd|Dt|Sh)\b", re.MULTILINE)
@@ -122,7 +123,7 @@ def read_man(path: Path, relative: str, progress: ProgressCallback) -> Document:
     if not macro or not _ROFF_LINE.match(text.lstrip()):
         raise NotOfItsType
     form = "mdoc" if macro["macro"] in ("Dd", "Dt", "Sh") else "man"
-    document = _markup(form, text, relative, progress)
+    document = _markup(form, text, path, relative, progress)
     name = PurePosixPath(relative)
     title = f"{name.stem}({name.suffix[1:]})"
     return document.model_copy(update={"title": title})
@@ -162,7 +163,7 @@ def read_markup(path: Path, relative: str, progress: ProgressCallback) -> Docume
         text = with_joined_lists(text)
     if is_xml and "<!ENTITY" in text[:100_000]:
         raise Unreadable("declares XML entities; not opened")
-    document = _markup(form, text, relative, progress)
+    document = _markup(form, text, path, relative, progress)
     return document.model_copy(update={"remarks": remarks}) if remarks else document
 
 
@@ -171,15 +172,16 @@ def _as_code(literal: re.Match[str]) -> str:
     return f"{literal[1]}.. code::\n\n" + re.sub(r"\\(.)", r"\1", words)
 
 
-def _markup(form: str, text: str, relative: str, progress: ProgressCallback) -> Document:
+def _markup(form: str, text: str, path: Path, relative: str, progress: ProgressCallback) -> Document:
     try:
-        return _document(form, text, relative, progress)
+        return _document(form, text, path, relative, progress)
     except _NotParsed:
         return parse_text(text, relative)  # markup that a person wrote is readable as plain text
 
 
 # --- pandoc ----------------------------------------------------------------------------------------------------------
 
+_ARCHIVES = ("docx", "odt", "epub")
 _EMPTY_MESSAGE = "empty: there is no text in it"
 
 
@@ -190,6 +192,7 @@ class _NotParsed(Unreadable):
 def _document(
     form: str,
     source: Path | str,
+    path: Path,
     relative: str,
     progress: ProgressCallback,
     metadata: OfficeMetadata | None = None,
@@ -198,13 +201,17 @@ def _document(
     """Convert a file, or a text, to a Document.
 
     Args:
+        path: the file that is read; `source` may be a changed copy of it.
         metadata: title and date of the file, used if the text has none.
         bold_headings: whether short bold lines are headings if there are no others.
     """
     if isinstance(source, str) and not source.strip():
         raise Unreadable(_EMPTY_MESSAGE)
-    markdown = clean_text(_convert(form, source, progress, bold_headings))
-    document = parse_markdown(markdown, relative, of_site=False)
+    with TemporaryDirectory() as folder:
+        pictures = PandocPictures(Path(folder), path, relative, is_archive=form in _ARCHIVES)
+        markdown = clean_text(_convert(form, source, progress, bold_headings, pictures.options))
+        markdown = pictures.take(markdown)
+    document = parse_markdown(markdown, relative, of_site=False, pictures=pictures.collector)
     said = metadata or OfficeMetadata()
     title, changed = document.title, said.date or document.date
     if (
@@ -214,7 +221,8 @@ def _document(
     ):
         title = said.title
     if not document.text.strip() and _has_title(markdown):  # all of its text is the title
-        document = parse_markdown(title + "\n", relative)
+        named = parse_markdown(title + "\n", relative)
+        document = named.model_copy(update={"pictures": document.pictures, "left_out": document.left_out})
     return document.model_copy(update={"title": title, "date": changed})
 
 
@@ -230,7 +238,9 @@ def _opening(document: Document) -> str:
     return document.text[:_OPENING_LENGTH]
 
 
-def _convert(form: str, source: Path | str, progress: ProgressCallback, bold_headings: bool) -> str:
+def _convert(
+    form: str, source: Path | str, progress: ProgressCallback, bold_headings: bool, options: Sequence[str]
+) -> str:
     """Run pandoc and return the Markdown that it writes.
 
     Raises:
@@ -239,7 +249,7 @@ def _convert(form: str, source: Path | str, progress: ProgressCallback, bold_hea
     command = [
         str(_pandoc_path()), "+RTS", f"-M{MAX_MEMORY_MEGABYTES}m", "-RTS", "--sandbox", "--from", form, "--to", "gfm",
         "--standalone", "--wrap=none", "--reference-location=block", "--markdown-headings=atx",
-        f"--lua-filter={_FILTER}",
+        f"--lua-filter={_FILTER}", *options,
     ]  # fmt: skip
     if bold_headings:
         command.append("--metadata=bold-headings=1")

@@ -39,6 +39,9 @@ _OPEN, _CLOSE = "\U0010f1c1", "\U0010f1c2"  # private characters that no known f
 _MARK = re.compile(rf"([ \t]*)(?:{_OPEN}(\d{{1,5}}){_CLOSE}([ \t]*))")
 _ONLY_MARKUP = re.compile(r"[\s>]*(?:[-*+]|\d{1,9}[.)])?\s*#{0,6}\s*")
 
+NO_PICTURE = f"{_OPEN}99999{_CLOSE}"
+"""A mark without a picture, for a place whose picture is left out. A line of nothing else is removed with it."""
+
 ReadBytes = Callable[[int], bytes]
 """Returns the first bytes of a picture, at most as many as asked for."""
 
@@ -94,11 +97,15 @@ class PictureCollector:
         box: tuple[float, float, float, float] | None = None, start: int = 0,
     ) -> bool:  # fmt: skip
         """Write a picture into the folder and add it to the document. Return False if it is left out."""
-        if key in self._seen or not self._is_wanted(read):
-            return False
+        head = None if key in self._seen else self._wanted_head(read)
         self._seen.add(key)
+        if head is None:
+            return False
         if self.folder is None:
-            self.count()
+            same = hashlib.sha256(head).hexdigest()
+            if same not in self._seen:
+                self.count()
+            self._seen.add(same)
             return False
         data = self._read(read, MAX_PICTURE_BYTES + 1)
         encoded = self._encoded(data) if data else None
@@ -146,7 +153,7 @@ class PictureCollector:
 
     def placed(self, text: str) -> PlacedText:
         """Remove the marks from a text, and set the start of each picture to the place of its mark."""
-        if not self._found:
+        if _OPEN not in text:
             return PlacedText(text, ())
         lines: list[str] = []
         starts: dict[int, int] = {}
@@ -185,16 +192,19 @@ class PictureCollector:
         """The pictures that were handed over, for readers that know their places themselves."""
         return tuple(self._found)
 
-    def _is_wanted(self, read: ReadBytes) -> bool:
-        """Return whether a picture is large enough to show something. Count it if its format cannot be drawn."""
+    def _wanted_head(self, read: ReadBytes) -> bytes | None:
+        """Return the first bytes of a picture that is large enough to show something, else None.
+
+        A picture whose format cannot be drawn is counted.
+        """
         data = self._read(read, HEAD_BYTES)
         head = picture_head(data) if data else None
         if head is None:
-            return False
+            return None
         if head.format not in DRAWABLE_FORMATS:
             self.count_undrawable()
-            return False
-        return is_large_enough(head.width, head.height) or not head.width
+            return None
+        return data if is_large_enough(head.width, head.height) or not head.width else None
 
     def _read(self, read: ReadBytes, size: int) -> bytes | None:
         try:

@@ -199,6 +199,24 @@ def parse_part(packed: zipfile.ZipFile, name: str) -> Any:
         raise Unreadable(f"broken: its {name} cannot be unpacked ({_cause(error)}); {_SAVE_ADVICE}") from error
 
 
+def read_part(path: Path, name: str, size: int) -> bytes:
+    """Return the first bytes of a part of an archive; empty if it cannot be read."""
+    try:
+        with zipfile.ZipFile(path) as packed:
+            return read_open_part(packed, name.removeprefix("./"), size)
+    except (OSError, zipfile.BadZipFile):
+        return b""
+
+
+def read_open_part(packed: zipfile.ZipFile, name: str, size: int) -> bytes:
+    """Return the first bytes of a part of an open archive; empty if it cannot be read."""
+    try:
+        with packed.open(name) as part:
+            return part.read(size)
+    except Exception:  # zipfile and zlib raise many kinds for a broken or encrypted part
+        return b""
+
+
 _COMMENTS = re.compile(r"(?:xl|ppt)/(?:threadedC|c)omments/?[^/]*\.xml|(?:xl|ppt)/comments/[^/]+\.xml")
 _COMMENT = re.compile(rb"<(?:\w+:)?(?:comment|cm|threadedComment)[ >]")
 

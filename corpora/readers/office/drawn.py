@@ -1,23 +1,25 @@
-"""Reads what is drawn on a sheet of a workbook: charts, diagrams and text boxes."""
+"""Reads what is drawn on a sheet of a workbook: charts, diagrams, text boxes and pictures."""
 
 from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from turnmark.corpora.readers.office.archive import parse_part, related_parts
+from turnmark.corpora.readers.office.archive import parse_part, read_open_part, related_parts
 from turnmark.corpora.readers.office.charts import paragraph_text, read_chart, read_diagram
 from turnmark.corpora.readers.office.grid import Sheet, cell_of_text, escaped, sheet_markdown
+from turnmark.corpora.readers.pictures import PictureCollector
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _OTHER_BOOK = re.compile(r"'?\[")
 
 
-def drawn_on(packed: zipfile.ZipFile, sheet: str) -> list[str]:
-    """Return the charts, diagrams and text boxes on a sheet as pieces of Markdown.
+def drawn_on(packed: zipfile.ZipFile, sheet: str, pictures: PictureCollector) -> list[str]:
+    """Return the charts, diagrams and text boxes on a sheet as pieces of Markdown, with the marks of pictures.
 
     The numbers of a chart that are in cells of the workbook are not repeated.
 
@@ -28,18 +30,22 @@ def drawn_on(packed: zipfile.ZipFile, sheet: str) -> list[str]:
     for kind, place in related_parts(packed, sheet).values():
         drawing = parse_part(packed, place) if kind == "drawing" else None
         if drawing is not None:
-            pieces += _pieces(packed, place, drawing)
+            pieces += _pieces(packed, place, drawing, pictures)
     return pieces
 
 
-def _pieces(packed: zipfile.ZipFile, part: str, drawing: Any) -> Iterator[str]:
+def _pieces(packed: zipfile.ZipFile, part: str, drawing: Any, pictures: PictureCollector) -> Iterator[str]:
     related = related_parts(packed, part)
-    for node in drawing.iter("{*}chart", "{*}relIds", "{*}txBody"):
+    for node in drawing.iter("{*}chart", "{*}relIds", "{*}txBody", "{*}pic"):
         name = str(node.tag).rpartition("}")[2]
         if any(str(above.tag).endswith("}Fallback") for above in node.iterancestors()):
             continue
         if name == "txBody":
             yield from (escaped(text) for text in map(paragraph_text, node.iter(f"{_A}p")) if text)
+            continue
+        if name == "pic":
+            if mark := _picture_mark(packed, node, related, pictures):
+                yield mark
             continue
         _, place = related.get(str(node.get(f"{_R}id" if name == "chart" else f"{_R}dm")), ("", ""))
         data = parse_part(packed, place)
@@ -47,6 +53,17 @@ def _pieces(packed: zipfile.ZipFile, part: str, drawing: Any) -> Iterator[str]:
             yield from _chart_pieces(data)
         elif data is not None and (lines := read_diagram(data)):
             yield "\n".join(f"- {escaped(line)}" for line in lines)
+
+
+def _picture_mark(
+    packed: zipfile.ZipFile, node: Any, related: Mapping[str, tuple[str, str]], pictures: PictureCollector
+) -> str:
+    blip, named = node.find("{*}blipFill/{*}blip"), node.find("{*}nvPicPr/{*}cNvPr")
+    _, place = related.get(str(blip.get(f"{_R}embed")) if blip is not None else "", ("", ""))
+    if place not in packed.NameToInfo:
+        return ""
+    alt = str(named.get("descr") or "") if named is not None else ""
+    return pictures.mark(place, partial(read_open_part, packed, place), alt)
 
 
 def _chart_pieces(data: Any) -> Iterator[str]:

@@ -6,6 +6,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from turnmark.corpora.readers.office.archive import (
     clean_text,
     parse_part,
     read_metadata,
+    read_open_part,
     write_changed,
 )
 from turnmark.corpora.readers.office.grid import (
@@ -33,6 +35,7 @@ from turnmark.corpora.readers.office.grid import (
 from turnmark.corpora.readers.office.odf_charts import chart_of
 from turnmark.corpora.readers.office.slides import Slide, SlideLine, deck
 from turnmark.corpora.readers.office.workbook import MAX_SHEETS, documents
+from turnmark.corpora.readers.pictures import PictureCollector
 from turnmark.corpora.readers.prose import Unreadable
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document, Problem
@@ -43,6 +46,8 @@ _OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 _STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
 _DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
 _PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
+_SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
+_HREF = "{http://www.w3.org/1999/xlink}href"
 _OBJECT = f"{_DRAW}object"
 _CONTENT = "content.xml"
 _MAX_STYLE_PARENTS = 20  # in a chain of styles that are based on one another
@@ -180,12 +185,14 @@ def read_odp(path: Path, relative: str, _: ProgressCallback) -> Document:
     pages = list(tree.iter(f"{_DRAW}page"))
     with zipfile.ZipFile(path) as packed:
         left_out: Counter[str] = Counter()
-        slides = [_slide(packed, page, left_out) for page in pages if page.get(f"{_DRAW}style-name") not in hidden]
+        pictures = PictureCollector()
+        shown = [page for page in pages if page.get(f"{_DRAW}style-name") not in hidden]
+        slides = [_slide(packed, page, left_out, pictures) for page in shown]
     left_out["hidden slides"] = len(pages) - len(slides)
-    return deck(slides, relative, read_metadata(path), left_out)
+    return deck(slides, relative, read_metadata(path), left_out, pictures)
 
 
-def _slide(packed: zipfile.ZipFile, page: Any, left_out: Counter[str]) -> Slide:
+def _slide(packed: zipfile.ZipFile, page: Any, left_out: Counter[str], pictures: PictureCollector) -> Slide:
     slide = Slide()
     for frame in page:
         if frame.tag == f"{_PRESENTATION}notes":
@@ -194,7 +201,20 @@ def _slide(packed: zipfile.ZipFile, page: Any, left_out: Counter[str]) -> Slide:
             slide.title = " ".join(line.text for line in _lines(frame))
         elif not _is_margin(frame):
             _add_frame(slide, packed, frame, left_out)
+            slide.pictures += _picture_marks(packed, frame, pictures)
     return slide
+
+
+def _picture_marks(packed: zipfile.ZipFile, frame: Any, pictures: PictureCollector) -> Iterator[str]:
+    """Yield the marks of the pictures in a frame or group of a slide. The preview of a chart is left out."""
+    for image in frame.iter(f"{_DRAW}image"):
+        parent = image.getparent()
+        place = str(image.get(_HREF) or "").removeprefix("./")
+        if parent is None or parent.find(_OBJECT) is not None or place not in packed.NameToInfo:
+            continue
+        words = " ".join(filter(None, (parent.findtext(f"{_SVG}{name}") for name in ("title", "desc"))))
+        if mark := pictures.mark(place, partial(read_open_part, packed, place), words):
+            yield mark
 
 
 def _is_margin(frame: Any) -> bool:

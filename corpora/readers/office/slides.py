@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +20,12 @@ from turnmark.corpora.readers.office.archive import (
     parse_extra,
     parse_part,
     read_metadata,
+    read_open_part,
     related_parts,
 )
 from turnmark.corpora.readers.office.charts import Chart, paragraph_text, read_chart, read_diagram
 from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown
+from turnmark.corpora.readers.pictures import PictureCollector
 from turnmark.corpora.readers.prose import Unreadable, title_from_name
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.tables import without_tags
@@ -49,6 +53,7 @@ class Slide:
     tables: list[list[list[Cell]]] = field(default_factory=list)
     merges: list[list[Merge]] = field(default_factory=list)
     notes: list[SlideLine] = field(default_factory=list)
+    pictures: list[str] = field(default_factory=list)  # their marks
 
     def markdown(self, number: int) -> str:
         """Return the slide as a section."""
@@ -57,6 +62,7 @@ class Slide:
         for index, rows in enumerate(self.tables):
             merges = self.merges[index] if index < len(self.merges) else []
             pieces.append(sheet_markdown(Sheet("", rows, merges), level=3).strip())
+        pieces += self.pictures
         notes = [line for line in self.notes if not line.text.isdigit()]  # without the slide number
         if notes:
             pieces += ["**Notes**", *_paragraphs(notes)]
@@ -80,18 +86,22 @@ def _paragraphs(lines: list[SlideLine]) -> list[str]:
     return pieces
 
 
-def deck(slides: list[Slide], relative: str, said: OfficeMetadata, left_out: Counter[str]) -> Document:
+def deck(
+    slides: list[Slide], relative: str, said: OfficeMetadata, left_out: Counter[str], pictures: PictureCollector
+) -> Document:
     """Return the Document of slides. The title is the metadata's if a slide contains it, else the first slide's.
 
     Args:
         left_out: what was left out until now.
+        pictures: the pictures whose marks are in the slides.
     """
     left_out["lines repeated on most slides"] += _drop_repeated(slides)
     sections = [slide.markdown(number) for number, slide in enumerate(slides, 1)]
     text = "\n\n".join(filter(None, sections))
-    if not any(slide.lines or slide.tables or slide.notes or slide.title for slide in slides):
+    if not any(slide.lines or slide.tables or slide.notes or slide.title or slide.pictures for slide in slides):
         raise Unreadable("slides without text, so probably pictures; there is nothing to read")
-    document = parse_markdown(text + "\n", relative, of_site=False)
+    document = parse_markdown(text + "\n", relative, of_site=False, pictures=pictures)
+    left_out += pictures.left_out
     first = slides[0].title if slides else ""
     title = (
         said.title
@@ -120,10 +130,11 @@ def read_pptx(path: Path, relative: str, _: ProgressCallback) -> Document:
     check_packed(path, SLIDES)
     with zipfile.ZipFile(path) as packed:
         left_out = Counter({"comments": count_comments(packed)})
-        slides = [_slide(packed, name, left_out) for name in _order(packed)]
+        pictures = PictureCollector()
+        slides = [_slide(packed, name, left_out, pictures) for name in _order(packed)]
     shown = [slide for slide in slides if slide is not None]
     left_out["hidden slides"] = len(slides) - len(shown)
-    return deck(shown, relative, read_metadata(path), left_out)
+    return deck(shown, relative, read_metadata(path), left_out, pictures)
 
 
 def _order(packed: zipfile.ZipFile) -> list[str]:
@@ -141,7 +152,7 @@ def _order(packed: zipfile.ZipFile) -> list[str]:
     return order
 
 
-def _slide(packed: zipfile.ZipFile, part: str, left_out: Counter[str]) -> Slide | None:
+def _slide(packed: zipfile.ZipFile, part: str, left_out: Counter[str], pictures: PictureCollector) -> Slide | None:
     tree = parse_part(packed, part)
     if tree is None or tree.get("show") == "0":
         return None
@@ -164,6 +175,7 @@ def _slide(packed: zipfile.ZipFile, part: str, left_out: Counter[str]) -> Slide 
             slide.title = " ".join(line.text for line in lines)
         elif kind not in ("dt", "ftr", "sldNum", "hdr"):
             slide.lines += lines
+    slide.pictures = list(_picture_marks(packed, tree, related, pictures))
     for kind, place in related.values():
         notes = parse_extra(packed, place, left_out) if kind == "notesSlide" else None
         for shape in _shapes(notes) if notes is not None else ():
@@ -172,11 +184,29 @@ def _slide(packed: zipfile.ZipFile, part: str, left_out: Counter[str]) -> Slide 
     return slide
 
 
+def _picture_marks(
+    packed: zipfile.ZipFile, tree: Any, related: Mapping[str, tuple[str, str]], pictures: PictureCollector
+) -> Iterator[str]:
+    """Yield the marks of the pictures on a slide, also those in groups. Pictures of its layout are decoration."""
+    for shape in tree.iter(f"{_P}pic"):
+        blip = shape.find(f"{_P}blipFill/{_A}blip")
+        _, place = related.get(str(blip.get(f"{_R}embed")) if blip is not None else "", ("", ""))
+        if place in packed.NameToInfo and not any(map(_is_fallback, shape.iterancestors())):
+            named = shape.find(f"{_P}nvPicPr/{_P}cNvPr")
+            alt = str(named.get("descr") or "") if named is not None else ""
+            if mark := pictures.mark(place, partial(read_open_part, packed, place), alt):
+                yield mark
+
+
+def _is_fallback(element: Any) -> bool:
+    return str(element.tag).endswith("}Fallback")
+
+
 def _shapes(tree: Any) -> list[Any]:
     """Return the shapes of a slide, with groups expanded in place, and only one of several alternatives."""
     shapes: list[Any] = []
     for shape in tree.iter(f"{_P}sp", f"{_P}graphicFrame"):
-        if not any(str(above.tag).endswith("}Fallback") for above in shape.iterancestors()):
+        if not any(map(_is_fallback, shape.iterancestors())):
             shapes.append(shape)
     return shapes
 

@@ -42,6 +42,7 @@ from turnmark.corpora.readers.office.grid import (
 )
 from turnmark.corpora.readers.office.grid_tables import tables_in
 from turnmark.corpora.readers.office.number_format import format_value
+from turnmark.corpora.readers.pictures import PictureCollector
 from turnmark.corpora.readers.prose import Unreadable, title_from_name
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document, Problem
@@ -82,8 +83,9 @@ def read_xlsx(path: Path, relative: str, progress: ProgressCallback) -> Iterator
 
 def _read_workbook(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     left_out: Counter[str] = Counter()
+    pictures = PictureCollector()
     try:
-        sheets = list(_xlsx_sheets(path, progress, left_out))
+        sheets = list(_xlsx_sheets(path, progress, left_out, pictures))
     except (Unreadable, MemoryError, RecursionError):
         raise
     except Exception:
@@ -91,7 +93,7 @@ def _read_workbook(path: Path, relative: str, progress: ProgressCallback) -> Ite
         left_out.clear()
         sheets = _calamine(path, progress, left_out)
     progress(0, 0)
-    return documents(sheets, relative, read_metadata(path), left_out)
+    return documents(sheets, relative, read_metadata(path), left_out, pictures=pictures)
 
 
 def _broken(error: BaseException) -> Unreadable:
@@ -99,7 +101,9 @@ def _broken(error: BaseException) -> Unreadable:
     return Unreadable(f"a broken workbook ({reason}); open it and save it again")
 
 
-def _xlsx_sheets(path: Path, progress: ProgressCallback, left_out: Counter[str]) -> Iterator[Sheet]:
+def _xlsx_sheets(
+    path: Path, progress: ProgressCallback, left_out: Counter[str], pictures: PictureCollector
+) -> Iterator[Sheet]:
     import openpyxl
 
     with (
@@ -130,7 +134,7 @@ def _xlsx_sheets(path: Path, progress: ProgressCallback, left_out: Counter[str])
             sheet.merges = list(_xlsx_merges(packed, part))
             _note_formulas(sheet, packed, part)
             try:
-                sheet.drawn = drawn_on(packed, part)
+                sheet.drawn = drawn_on(packed, part, pictures)
             except Unreadable:
                 left_out["broken drawings"] += 1
             yield sheet
@@ -340,14 +344,20 @@ def _delimiter(text: str) -> str:
 
 
 def documents(
-    sheets: Sequence[Sheet], relative: str, said: OfficeMetadata, left_out: Counter[str], remarks: Sequence[str] = ()
+    sheets: Sequence[Sheet],
+    relative: str,
+    said: OfficeMetadata,
+    left_out: Counter[str],
+    remarks: Sequence[str] = (),
+    pictures: PictureCollector | None = None,
 ) -> Iterator[Document | Problem]:
     """Yield the Document of a workbook, and a Problem for each sheet that was read only in part."""
     texts = [sheet_text(sheet) for sheet in sheets]
     markdown = "\n".join(text.markdown for text in texts if text.markdown)
     if not markdown.strip():
         raise Unreadable("empty: there is no value in it")
-    document = parse_markdown(markdown, relative, of_site=False)
+    document = parse_markdown(markdown, relative, of_site=False, pictures=pictures)
+    left_out += Counter(document.left_out)
     blank = sum(sheet.blank_formulas for sheet in sheets)
     if blank:
         left_out["formulas without a stored value"] += blank
