@@ -12,7 +12,6 @@ from PIL import Image, ImageChops
 
 from turnmark.corpora.readers.pdf.figure_places import FigurePlaces
 from turnmark.corpora.readers.pdf.page import PdfFigure, PdfPage
-from turnmark.corpora.readers.pdf.picture import ShareBox
 from turnmark.corpora.readers.picture_conversion import MAX_SIDE_PIXELS, encode_image
 from turnmark.corpora.readers.pictures import MAX_PICTURES, PictureCollector, is_large_enough
 from turnmark.corpora.readers.registry import ProgressCallback

@@ -22,7 +22,9 @@ _MAX_BACKGROUND_CHARACTERS = 150  # on a page whose picture covers it; with more
 _NEAR = 5.0  # points between a figure and its rules
 _CELL = 4.0  # points; shapes in the same or neighboring cells of this size are one group
 _MAX_CELLS = 2_000  # along a side of the page
-_MAX_GROUPS = 1_000  # of one page; the rest are specks
+_MAX_GROUPS = 200  # of one page; the rest are specks
+_MAX_COMPARED = 2_000  # boxes, and rules, of one page that are compared with groups; a map has more
+_MAX_TEXT_BOXES = 500  # of one page; with more large boxes, none is taken for a box around text
 _JOINING_ROUNDS = 4
 _REACH = 48.0  # points between groups of one figure, if no line of text is between them
 _MIN_PICTURE_POINTS = 20.0  # of either side of a picture; a smaller one is an icon in a line
@@ -81,8 +83,8 @@ def figures_of(shapes: Sequence[DrawnShape], text: Callable[[], Sequence[PlacedL
     seeds = _seeds(shapes, lines, bounds)
     if not seeds:
         return []
-    rules = [shape.box for shape in shapes if shape.kind is ShapeKind.RULE]
-    boxes = [shape.box for shape in shapes if shape.kind is ShapeKind.BOX]
+    rules = [shape.box for shape in shapes if shape.kind is ShapeKind.RULE][:_MAX_COMPARED]
+    boxes = [shape.box for shape in shapes if shape.kind is ShapeKind.BOX][:_MAX_COMPARED]
     groups = _joined_groups(_near(seeds, bounds), lines)
     figures: list[PdfFigure] = []
     for group in groups:
@@ -105,6 +107,7 @@ def _figure(group: _Group, box: Box) -> PdfFigure:
 def _seeds(shapes: Sequence[DrawnShape], lines: Sequence[PlacedLine], bounds: Box) -> list[DrawnShape]:
     """Return the shapes that a figure can consist of: no rules, backgrounds and boxes around text."""
     characters = sum(len(line.text) for line in lines)
+    large = sum(shape.kind is not ShapeKind.PICTURE and _area(shape.box) >= _MIN_TEXT_BOX_AREA for shape in shapes)
     seeds: list[DrawnShape] = []
     for shape in shapes:
         if shape.kind is ShapeKind.RULE:
@@ -112,7 +115,7 @@ def _seeds(shapes: Sequence[DrawnShape], lines: Sequence[PlacedLine], bounds: Bo
         covers = _area(shape.box.within(bounds)) >= _BACKGROUND_SHARE * _area(bounds)
         if covers and (shape.kind is not ShapeKind.PICTURE or characters > _MAX_BACKGROUND_CHARACTERS):
             continue
-        if shape.kind is not ShapeKind.PICTURE and _is_text_box(shape.box, lines):
+        if shape.kind is not ShapeKind.PICTURE and large <= _MAX_TEXT_BOXES and _is_text_box(shape.box, lines):
             continue
         seeds.append(shape)
     marks_only = all(shape.kind is ShapeKind.MARK for shape in seeds)
