@@ -12,9 +12,10 @@ from turnmark.evaluation.comparison.compare import SIGNIFICANCE_LEVEL, RunCompar
 from turnmark.evaluation.comparison.figures import Change, MetricComparison
 from turnmark.evaluation.comparison.judges import judge_tables
 from turnmark.evaluation.metric_style import MetricStyle
+from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.overview import ReportSection, folded
-from turnmark.evaluation.report.paper import paper_tables
+from turnmark.evaluation.report.paper import is_over_other_documents, paper_tables
 from turnmark.evaluation.report.stored import read_run
 from turnmark.evaluation.report.tables import Column, Mark, MarkKind, ReportRow, Table
 from turnmark.evaluation.tasks.benchmark import name_clusters
@@ -101,16 +102,22 @@ def _headline(comparison: RunComparison) -> str:
         data = f"{data} ({'; '.join(selected)})"
     unit = "queries" if comparison.task == "retrieval" else "samples"
     clusters = f"{comparison.clusters} {name_clusters(comparison.benchmark, comparison.clusters)}"
-    return f"{comparison.benchmark} {comparison.task}{setting} on {data}: {comparison.n} {unit} in common, {clusters}"
+    # The questions of a check are in MTRAG's format, but are not MTRAG.
+    is_own = all(is_over_other_documents(summary) for _, summary in _summaries(comparison))
+    benchmark = "own documents," if is_own else comparison.benchmark
+    return f"{benchmark} {comparison.task}{setting} on {data}: {comparison.n} {unit} in common, {clusters}"
 
 
 def _paper_tables(comparison: RunComparison) -> tuple[Table, ...]:
     """Return the tables of the benchmark's paper with these runs, each run over all of its samples."""
-    runs = []
-    for side in comparison.runs:
-        for run in read_run(Path(side.run)).runs:
-            runs.append((f"{side.letter} {side.name}", run.summary))
-    return paper_tables(runs)
+    return paper_tables(_summaries(comparison))
+
+
+def _summaries(comparison: RunComparison) -> list[tuple[str, Summary]]:
+    """Return the displayed name and the summary of each run."""
+    return [
+        (f"{side.letter} {side.name}", run.summary) for side in comparison.runs for run in read_run(Path(side.run)).runs
+    ]
 
 
 def _name_prompts(hashes: Sequence[str]) -> str:

@@ -82,7 +82,7 @@ def paper_tables(runs: Runs) -> tuple[Table, ...]:
         runs: displayed name and summary of each run; all of one benchmark and task. A run over other documents than
             those of the benchmark has no place in these tables.
     """
-    if any(_is_over_other_documents(summary) for _, summary in runs):
+    if any(is_over_other_documents(summary) for _, summary in runs):
         return ()
     filled_tables: list[Table] = []
     for shape in shapes([summary for _, summary in runs]):
@@ -92,7 +92,7 @@ def paper_tables(runs: Runs) -> tuple[Table, ...]:
     return tuple(filled_tables)
 
 
-def _is_over_other_documents(summary: Summary) -> bool:
+def is_over_other_documents(summary: Summary) -> bool:
     """Return whether a run is over documents of none of the published domains, such as the run of a `check`.
 
     Without this, the check of one's own notes would be listed between systems that were measured on Wikipedia.

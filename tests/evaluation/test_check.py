@@ -142,6 +142,8 @@ def test_checks_retrieval_without_a_model(turnmark, here):
     assert compared.code == 0, compared.err
     # The documents are the user's own, so systems that were measured on the benchmark's documents are not listed.
     assert "Elser" not in compared.out
+    assert "own documents, retrieval" in compared.out
+    assert "mtrag retrieval" not in compared.out
 
 
 def test_checks_answers_with_a_model(turnmark, here, server):
