@@ -16,6 +16,7 @@ from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.history import sections_room
 from turnmark.assistant.steps.identifiers import exact_first
+from turnmark.assistant.steps.named_files import search_named_files
 from turnmark.assistant.steps.understand import NearestCosines, likely_languages, no_cosines, understand, with_topic
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding, Usage
@@ -139,7 +140,7 @@ def _search(turn: Turn, retriever: Retriever, depth: int) -> None:
         (part,) = turn.parts
         query = _query(turn, part)
         (candidates,) = retriever.search([query], depth)
-        candidates = exact_first(part.text, candidates)
+        candidates = search_named_files(retriever, query, exact_first(part.text, candidates), depth)
         hits = candidates[: turn.top_k]
         turn.searched(query, hits, "the message")
         part.hits = drop_repeats(hits)
@@ -164,7 +165,7 @@ def _search_compound(turn: Turn, retriever: Retriever, depth: int) -> None:
     *results, message_hits = retriever.search([*queries, message_query], depth)
     message_hits = message_hits[: turn.top_k]
     for number, (part, query, candidates) in enumerate(zip(turn.parts, queries, results, strict=True)):
-        candidates = exact_first(part.text, candidates)
+        candidates = search_named_files(retriever, query, exact_first(part.text, candidates), depth)
         hits = candidates[: turn.top_k]
         turn.searched(query, hits, "a part of the message", number)
         part.hits = _with_more(hits, message_hits, turn.top_k)
