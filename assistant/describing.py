@@ -105,7 +105,7 @@ class ModelDescriber:
             currency=price.currency if price else None,
         )
 
-    def describe(self, tasks: Sequence[PictureTask], progress: Progress) -> Descriptions:
+    def describe(self, tasks: Sequence[PictureTask], progress: Progress, required: bool) -> Descriptions:
         """Describe pictures; see `PictureDescriber.describe`."""
         stored = {task.picture.sha256: self._stored(task.picture) for task in tasks}
         texts = {sha256: text for sha256, text in stored.items() if text is not None}
@@ -114,7 +114,7 @@ class ModelDescriber:
             return Descriptions(texts, {}, 0, "")
         usage = sum((self._expected(task) for task in missing), Usage())
         guess = Usage(prompt_tokens=usage.prompt_tokens // len(missing), completion_tokens=ASSUMED_DESCRIPTION_TOKENS)
-        work = _Work(self, missing, self._open_ledger(guess), progress)
+        work = _Work(self, missing, self._open_ledger(guess), progress, required)
         work.run()
         return Descriptions(texts | work.texts, work.failures, len(work.texts), ", ".join(work.ledger.in_words()))
 
@@ -191,6 +191,7 @@ class _Work:
     tasks: Sequence[PictureTask]
     ledger: Ledger
     progress: Progress
+    required: bool
     texts: dict[str, str] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     failed_in_a_row: int = 0
@@ -200,7 +201,8 @@ class _Work:
         """Describe the pictures, several at a time.
 
         Raises:
-            TurnmarkError: the model takes no pictures or no key, or none of its first calls succeeds.
+            TurnmarkError: descriptions are required, and the model takes no pictures or no key, or none of its first
+                calls succeeds.
         """
         self.progress.start("describing pictures", len(self.tasks))
         traits_of(self.describer.generator).make_ready()
@@ -241,7 +243,9 @@ class _Work:
         if isinstance(error, GeneratorError):
             self._spend(error.usage)
             if isinstance(error, PicturesRefused) or error.kind == "auth":
-                raise error
+                if self.required:
+                    raise error
+                self.ended = one_line(error)
         elif not isinstance(error, OSError):
             raise error
         self.failures[task.picture.sha256] = one_line(error)
@@ -249,11 +253,11 @@ class _Work:
         self.failed_in_a_row += 1
         if self.failed_in_a_row < MAX_FAILURES_IN_A_ROW:
             return
-        if not self.texts:
+        if not self.texts and self.required:
             raise TurnmarkError(
                 f"no picture could be described ({one_line(error)}); build again when it can, or without --describe"
             ) from error
-        self.ended = f"{MAX_FAILURES_IN_A_ROW} descriptions failed one after the other"
+        self.ended = self.ended or f"{MAX_FAILURES_IN_A_ROW} descriptions failed one after the other"
 
     def _spend(self, usage: Usage) -> None:
         self.ledger.spend(self.ledger.priced({"describe": usage}))

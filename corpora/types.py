@@ -50,6 +50,9 @@ class Picture(Record):
         default=None, description="left, top, right and bottom edge as shares of the page as seen"
     )
     alt: str = Field(default="", description="alternative text or caption in the document")
+    source: str = Field(
+        default="", description="its own file, relative to the indexed folder; empty: it is a part of the document"
+    )
 
     @property
     def file_name(self) -> str:

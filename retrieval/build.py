@@ -271,7 +271,9 @@ class Build:
                 kept = self.old.described.spec if self.old and self.old.described else ""
                 describer = describer_to_use(self.describing.spec, kept, self.describing.budget)
                 if describer is not None:
-                    self.pictures = stack.enter_context(closing(BuildPictures(describer, self.folder / STAGING)))
+                    required = self.describing.spec is not None
+                    pictures = BuildPictures(describer, self.folder / STAGING, required)
+                    self.pictures = stack.enter_context(closing(pictures))
                 reader = stack.enter_context(closing(self._reader()))
                 return self._plan(reader) if self.describing.dry_run else self._run(reader)
         except sqlite3.Error as error:

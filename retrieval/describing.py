@@ -13,6 +13,7 @@ from pydantic import Field
 
 from turnmark.core import injected
 from turnmark.core.console import Progress
+from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora.types import Picture
 
@@ -101,11 +102,15 @@ class PictureDescriber(Protocol):
         """Estimate what describing some pictures takes; calls no model."""
         ...
 
-    def describe(self, tasks: Sequence[PictureTask], progress: Progress) -> Descriptions:
+    def describe(self, tasks: Sequence[PictureTask], progress: Progress, required: bool) -> Descriptions:
         """Describe pictures; each finished description is kept for later builds at once.
 
+        Args:
+            required: whether it is an error if the model cannot describe pictures, or no call succeeds. Otherwise the
+                pictures count as failed.
+
         Raises:
-            TurnmarkError: the model cannot describe pictures, or no call succeeds.
+            TurnmarkError: see `required`.
         """
         ...
 
@@ -130,5 +135,10 @@ def describer_to_use(spec: str | None, kept: str, budget: str | None = None) -> 
         spec: the spec that was asked for; None: none was. `none`: pictures are not described any more.
         kept: the spec that the index was built with; empty if there is none.
     """
-    chosen = kept if spec is None else spec
-    return open_describer(chosen, budget) if chosen not in ("", NO_DESCRIBER) else None
+    if spec is not None:
+        return open_describer(spec, budget) if spec != NO_DESCRIBER else None
+    try:
+        return open_describer(kept, budget) if kept else None
+    except RequestError as error:
+        hint = f"the index was built with --describe {kept}; --describe none builds it without descriptions"
+        raise RequestError([*error.problems, hint]) from error

@@ -27,6 +27,9 @@ from turnmark.retrieval.reading import SourceEntry
 class BuildPictures:
     """The pictures of one build.
 
+    Args:
+        required: whether a build fails if no picture can be described, since it was asked to.
+
     Attributes:
         staging: folder into which readers write pictures.
         current: the pictures of the current generation, for files that have not changed; None if there are none.
@@ -35,8 +38,8 @@ class BuildPictures:
         placed: the pictures whose descriptions are in the passages, in the order of the source.
     """
 
-    def __init__(self, describer: PictureDescriber, staging: Path) -> None:
-        self.describer, self.staging = describer, staging
+    def __init__(self, describer: PictureDescriber, staging: Path, required: bool) -> None:
+        self.describer, self.staging, self._required = describer, staging, required
         self.current: StoredPictures | None = None
         self.plan: DescribingPlan | None = None
         self.descriptions: Descriptions | None = None
@@ -70,7 +73,7 @@ class BuildPictures:
         assert self.plan is not None, "pictures are collected before"
         if self.plan.missing:
             notify(f"describing pictures with {self.describer.spec}: {self.plan.in_words()}")
-        self.descriptions = self.describer.describe(list(self._tasks.values()), progress)
+        self.descriptions = self.describer.describe(list(self._tasks.values()), progress, self._required)
         return self.descriptions
 
     def entries(self) -> Iterator[SourceEntry]:

@@ -62,6 +62,9 @@ class KnownFile(Record):
     documents: tuple[str, ...]
     left_out: dict[str, int] = Field(default={}, description="what the readers left out: reason -> count")
     remarks: tuple[str, ...] = ()
+    pictures: dict[str, FileStamp] = Field(
+        default={}, description="the picture files that it shows: path relative to the source -> stamp"
+    )
 
 
 class KnownFiles(Record):
@@ -124,6 +127,7 @@ class SourceEntry:
         remarks: what the owner of the file should know about how it was read.
         changed: whether the file's passages differ from those in the current generation.
         stamp: stamp of the file; None: the next build reads it again.
+        pictures: stamps of the picture files that it shows.
         unread: 1 for the file's suffix if its type is not read.
         uncut: documents that are not cut into passages yet.
     """
@@ -136,6 +140,7 @@ class SourceEntry:
     remarks: list[str] = field(default_factory=list)
     changed: bool = False
     stamp: FileStamp | None = None
+    pictures: dict[str, FileStamp] = field(default_factory=dict)
     unread: Counter[str] = field(default_factory=Counter)
     uncut: list[Document] = field(default_factory=list)
 
@@ -259,7 +264,13 @@ class SourceReader:
 
     def _is_known(self, file: SourceFile) -> bool:
         known = self.known.get(file.relative)
-        return known is not None and self.current is not None and known.stamp == _stamp(file.path)
+        if known is None or self.current is None or known.stamp != _stamp(file.path):
+            return False
+        return all(_stamp(self._folder / path) == stamp for path, stamp in known.pictures.items())
+
+    @property
+    def _folder(self) -> Path:
+        return self.source if self.source.is_dir() else self.source.parent
 
     def _taken_over(self, file: SourceFile) -> SourceEntry | None:
         """Return an unchanged file's passages in the current generation; None if the file must be read."""
@@ -279,6 +290,7 @@ class SourceReader:
             left_out=Counter(known.left_out),
             remarks=list(known.remarks),
             stamp=known.stamp,
+            pictures=dict(known.pictures),
         )
 
     def _read(self, file: SourceFile, tell: Callable[[str], None]) -> SourceEntry:
@@ -294,9 +306,12 @@ class SourceReader:
                 entry.left_out.update(item.left_out)
                 entry.remarks += item.remarks
                 entry.uncut.append(item)
-        settled = stamp is not None and began - stamp.mtime_ns > SETTLED_NS
+        shown = {picture.source for document in entry.uncut for picture in document.pictures if picture.source}
+        stamps = {path: _stamp(self._folder / path) for path in sorted(shown)}
+        settled = all(each is not None and began - each.mtime_ns > SETTLED_NS for each in (stamp, *stamps.values()))
         if settled and entry.documents and not entry.problems:
             entry.stamp = stamp
+            entry.pictures = {path: each for path, each in stamps.items() if each is not None}
         return entry
 
     def _differs(self, entry: SourceEntry) -> bool:
@@ -337,5 +352,6 @@ def known_of(entries: Iterable[SourceEntry], is_whole: Callable[[str], bool]) ->
                 documents=tuple(entry.documents),
                 left_out=dict(entry.left_out),
                 remarks=tuple(entry.remarks),
+                pictures=entry.pictures,
             )
     return files

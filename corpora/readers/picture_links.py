@@ -39,7 +39,9 @@ class LinkedPictures:
         if _DATA_URI.match(link):
             return self.collector.mark(link, lambda size: _decoded(link, size), alt)
         file = self._file(link)
-        return self.collector.mark(str(file), read_from(file), alt) if file is not None else ""
+        if file is None:
+            return ""
+        return self.collector.mark(str(file), read_from(file), alt, file.relative_to(self._root).as_posix())
 
     def _file(self, link: str) -> Path | None:
         """Return the picture file inside the indexed folder that a link names; None if there is none."""

@@ -83,18 +83,19 @@ class PictureCollector:
         self._seen: set[str] = set()
         self._counted = 0
 
-    def mark(self, key: str, read: ReadBytes, alt: str = "") -> str:
+    def mark(self, key: str, read: ReadBytes, alt: str = "", source: str = "") -> str:
         """Return the mark to write where a picture stands; empty if it is not handed over.
 
         Args:
             key: identifies the picture in the document. A picture that is shown again is not marked again.
             read: reads it; may raise OSError.
+            source: see `Picture.source`.
         """
-        return _mark_of(len(self._found) - 1) if self.take(key, read, alt) else ""
+        return _mark_of(len(self._found) - 1) if self.take(key, read, alt, source=source) else ""
 
     def take(
         self, key: str, read: ReadBytes, alt: str = "", page: int | None = None,
-        box: tuple[float, float, float, float] | None = None, start: int = 0,
+        box: tuple[float, float, float, float] | None = None, start: int = 0, source: str = "",
     ) -> bool:  # fmt: skip
         """Write a picture into the folder and add it to the document. Return False if it is left out."""
         head = None if key in self._seen else self._wanted_head(read)
@@ -109,7 +110,7 @@ class PictureCollector:
             return False
         data = self._read(read, MAX_PICTURE_BYTES + 1)
         encoded = self._encoded(data) if data else None
-        return encoded is not None and self.add(encoded, alt, page, box, start)
+        return encoded is not None and self.add(encoded, alt, page, box, start, source)
 
     def count(self) -> None:
         """Count a picture that is not described."""
@@ -118,7 +119,7 @@ class PictureCollector:
 
     def add(
         self, encoded: EncodedPicture, alt: str = "", page: int | None = None,
-        box: tuple[float, float, float, float] | None = None, start: int = 0,
+        box: tuple[float, float, float, float] | None = None, start: int = 0, source: str = "",
     ) -> bool:  # fmt: skip
         """Write an encoded picture into the folder and add it to the document. Return False if it is left out."""
         assert self.folder is not None
@@ -139,6 +140,7 @@ class PictureCollector:
                 page=page,
                 box=box,
                 alt=" ".join(alt.split())[:MAX_ALT_LENGTH],
+                source=source,
             )
         )
         return True

@@ -130,6 +130,43 @@ def test_changed_file_is_described_and_others_keep_their_descriptions_and_pictur
     assert all(index.pictures.read(picture) for picture in index.pictures.of_document("kettle.md"))
 
 
+def test_changed_picture_of_an_unchanged_page_is_described_again(notes):
+    reply = describes(notes)
+    with ScriptedServer(reply) as server:
+        build(notes, server)
+        draw_bars(notes / "soft.png", 5, 5, 5)
+        os.utime(notes / "soft.png", (time.time() - 50, time.time() - 50))
+        reply.replies[hash_of(notes / "soft.png")] = "Three low bars."
+        assert build(notes, server).described == 1
+        assert build(notes, server).unchanged
+    texts = "".join(passage.text for passage in tm.Index.open("notes"))
+    assert "Three low bars." in texts
+    assert "A bar chart of weeks." not in texts
+
+
+def test_build_with_the_kept_model_goes_on_without_it_if_the_endpoint_is_down(notes):
+    with ScriptedServer(describes(notes)) as server:
+        build(notes, server)
+    draw_bars(notes / "new.png", 30, 30, 30)
+    (notes / "lamp.md").write_text("# Lamp\n\nA new text.\n\n![](new.png)\n")
+    report = build(notes)
+    assert any("a picture is not described" in problem.what for problem in report.problems)
+    texts = "".join(passage.text for passage in tm.Index.open("notes"))
+    assert "A new text." in texts
+    assert "A bar chart of weeks." in texts
+
+
+def test_kept_model_that_cannot_be_opened_is_reported_with_the_way_out(notes, monkeypatch):
+    monkeypatch.setenv("EYES_KEY", "secret-of-mine")
+    with ScriptedServer(describes(notes)) as server:
+        spec = f"openai:eyes@{server.url}?api_key_env=EYES_KEY"
+        build_index(notes, "notes", retriever="bm25", describe=spec)
+    monkeypatch.delenv("EYES_KEY")
+    with pytest.raises(tm.TurnmarkError, match="EYES_KEY is not set") as raised:
+        build(notes)
+    assert "--describe none builds it without descriptions" in str(raised.value)
+
+
 def test_other_model_describes_everything_again(notes):
     reply = describes(notes)
     with ScriptedServer(reply) as server:
@@ -331,3 +368,28 @@ def test_files_of_the_component_are_sealed(notes):
         "pictures/pictures.jsonl", *(f"pictures/{hash_of(notes / name)}.png" for name in ("soft.png", "hard.png")),
     }  # fmt: skip
     assert not (index.folder / ".pictures").exists()
+
+
+def test_picture_of_a_pdf_is_described_on_its_page_with_its_box(tmp_path):
+    from reportlab.pdfgen.canvas import Canvas
+
+    folder = tmp_path / "pdf"
+    draw_bars(folder / "hidden" / "bars.png", 60, 20, 90, size=(320, 240))
+    canvas = Canvas(str(folder / "pump.pdf"), pagesize=(400, 600))
+    canvas.drawString(40, 560, "The pump needs water.")
+    canvas.showPage()
+    canvas.drawString(40, 560, "Its pressure is shown below.")
+    canvas.drawImage(str(folder / "hidden" / "bars.png"), 40, 300, width=240, height=180)
+    canvas.drawString(40, 280, "Figure 1: Pressure by hour")
+    canvas.save()
+    with ScriptedServer(lambda _: Say("A bar chart: the pressure at noon is 9.5 bar.")) as server:
+        build_index(
+            folder, "pump", retriever="bm25", exclude=("hidden/",), describe=f"openai:eyes@{server.url}",
+        )  # fmt: skip
+    [hit] = tm.Index.open("pump").search("pressure at noon", 1)
+    [picture] = open_index("pump").pictures.of_passage(hit.passage)
+    assert hit.passage.page_at(picture.start) == picture.page == 2
+    left, top, right, bottom = picture.box
+    assert (left, right) == pytest.approx((0.1, 0.7), abs=0.02)
+    assert (top, bottom) == pytest.approx((0.2, 0.5), abs=0.02)
+    assert "Figure 1" in picture.alt
