@@ -36,7 +36,7 @@ MAX_CELL = 2_000
 MAX_COUNTED_ROWS = 1_000_000
 BASIS_ROWS = 20
 """Number of the rows that are returned of those on which a result rests."""
-MAX_HEAP_BYTES = 512 * 1024**2
+MAX_HEAP_BYTES = 256 * 1024**2
 """Memory of SQLite in this process. A statement that needs more fails."""
 _STEPS = 2_000  # of SQLite's virtual machine, between two looks at the clock
 _LIMITS = {
