@@ -1,0 +1,229 @@
+"""Types of columns and values of cells: numbers and dates in the forms of several countries, codes, totals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turnmark.corpora.cell_dates import shown_date
+from turnmark.corpora.cell_numbers import shown_number
+from turnmark.corpora.column_types import CellValue, ColumnType, file_habits, gather_evidence
+from turnmark.corpora.total_rows import TotalRows
+
+
+def types_of(*columns: Sequence[str], labels: Sequence[str] = (), language: str = "") -> list[ColumnType]:
+    labels = labels or [f"column {number}" for number in range(len(columns))]
+    evidence = gather_evidence(labels, ((row, ()) for row in zip(*columns, strict=True)))
+    habits = file_habits(evidence, lambda: language)
+    return [column.type(habits) for column in evidence]
+
+
+def values(column: Sequence[str], **options: str) -> list[CellValue]:
+    (kind,) = types_of(column, **options)  # type: ignore[arg-type]
+    return [kind.value(cell) for cell in column]
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "unit", "expected"),
+    [
+        (["1.234,50 €", "80,00 €", "−5,25 €"], "real", "€", [1234.5, 80.0, -5.25]),
+        (["$1,234.50", "-$80.00", "$(5.25)"], "real", "$", [1234.5, -80.0, -5.25]),
+        (["12 %", "(5) %", "-1%"], "integer", "%", [12, -5, -1]),
+        (["(35)", "1 234", "7"], "integer", "", [-35, 1234, 7]),
+        (["1,2 Mio", "3 Mio", "0,5 Mio"], "real", "", [1_200_000, 3_000_000, 500_000]),
+        (["1.5 million", "2 billion", "3 thousand"], "real", "", [1_500_000, 2_000_000_000, 3_000]),
+        (["$1.2M", "$30K", "$2B"], "real", "$", [1_200_000, 30_000, 2_000_000_000]),
+        (["12,5万", "3万", "1万"], "real", "", [125_000, 30_000, 10_000]),
+        (["1'234.50", "12.00", "7'000.25"], "real", "", [1234.5, 12, 7000.25]),
+        (["12,34,567", "1,00,000", "5,000"], "integer", "", [1_234_567, 100_000, 5_000]),
+        (["123.45-", "10.00", "3.20-"], "real", "", [-123.45, 10, -3.2]),
+        (["1st", "2nd", "23rd"], "integer", "", [1, 2, 23]),
+        (["5 km", "12 km", "1.5 km"], "real", "km", [5, 12, 1.5]),
+        (["3 m", "5 m", "4 m"], "integer", "m", [3, 5, 4]),
+        (["1,234[1]", "500*", "7†"], "integer", "", [1234, 500, 7]),
+        (["1", "–", "n/a", "", "4"], "integer", "", [1, None, None, None, 4]),
+        (["1", "2", "3", "4", "DNF"], "integer", "", [1, 2, 3, 4, None]),
+        (["1998", "2004", "2021"], "integer", "", [1998, 2004, 2021]),
+        (["1e3", "2.5e-1", "4"], "real", "", [1000, 0.25, 4]),
+        (["١٢", "٣٤", "٥"], "integer", "", [12, 34, 5]),
+        (["12", "34", "5"], "integer", "", [12, 34, 5]),
+    ],
+)
+def test_numbers_of_many_forms(cells: list[str], kind: str, unit: str, expected: list[CellValue]) -> None:
+    (column,) = types_of(cells)
+    assert (column.kind, column.unit) == (kind, unit)
+    assert [column.value(cell) for cell in cells] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["00123", "45678", "00009"],
+        ["+4930123456", "+4930123457", "+4930123458"],
+        ["030/123456", "030/123457", "030/123458"],
+        ["5 kg", "300 g", "7 kg"],
+        ["1–3", "2–4", "0–0"],
+        ["3-1", "2-2", "0-4"],
+        ["12:30", "1:23.47", "2:14"],
+        ["1/2", "3/4", "5/8"],
+        ["2001–02", "2002–03", "2003–04"],
+        ["<5", ">10", "≈7"],
+        ["1234567890123456", "2234567890123456", "3234567890123456"],
+        ["1.2.3", "1.2.4", "2.0.1"],
+        ["192.168.0.1", "10.0.0.1", "10.0.0.2"],
+        ["5'8\"", "6'1\"", "6'2\""],
+        ["12 May", "3 May", "7 May"],
+        ["1", "two", "three", "4"],
+    ],
+)
+def test_codes_and_other_texts_stay_text(cells: list[str]) -> None:
+    assert types_of(cells)[0].kind == "text"
+
+
+@pytest.mark.parametrize("label", ["PLZ", "Postal code", "ZIP", "Telefon", "ISBN", "Phone number"])
+def test_a_label_says_that_digits_are_a_code(label: str) -> None:
+    assert types_of(["12345", "23456"], labels=[label])[0].kind == "text"
+
+
+def test_a_column_decides_what_separates_its_decimals() -> None:
+    assert values(["1.234", "5.678", "1.234,5"]) == [1234, 5678, 1234.5]
+    assert values(["1,234", "5,678", "1,234.5"]) == [1234, 5678, 1234.5]
+    assert values(["1.234.567", "2.345"]) == [1234567, 2345]
+
+
+def test_the_other_columns_of_a_file_decide_for_an_ambiguous_one() -> None:
+    ambiguous, _ = types_of(["1.234", "5.678"], ["2,5", "3,75"])
+    assert ambiguous.value("1.234") == 1234
+    ambiguous, _ = types_of(["1.234", "5.678"], ["2.5", "3.75"])
+    assert ambiguous.value("1.234") == 1.234
+
+
+def test_the_language_decides_if_no_column_does() -> None:
+    assert values(["1.234", "5.678"], language="de") == [1234, 5678]
+    assert values(["1.234", "5.678"], language="en") == [1.234, 5.678]
+    assert values(["1,234", "5,678"], language="de") == [1.234, 5.678]
+    assert values(["1,234", "5,678"], language="en") == [1234, 5678]
+
+
+def test_an_ambiguous_number_in_a_column_of_both_kinds_has_no_value() -> None:
+    assert values(["1.234,5", "1,234.5", "7.000"]) == [1234.5, 1234.5, None]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["2024-03-01", "2024/3/2", "2024.12.31"], ["2024-03-01", "2024-03-02", "2024-12-31"]),
+        (["01.03.2024", "2.4.2024", "31.12.2024"], ["2024-03-01", "2024-04-02", "2024-12-31"]),
+        (["March 3, 2021", "Dec 24, 2020", "Sept. 1, 2020"], ["2021-03-03", "2020-12-24", "2020-09-01"]),
+        (["1. März 2024", "2. Mai 2024", "3. Dezember 2023"], ["2024-03-01", "2024-05-02", "2023-12-03"]),
+        (["1er avril 2024", "2 août 2023", "3 déc. 2022"], ["2024-04-01", "2023-08-02", "2022-12-03"]),
+        (["5 de mayo de 2020", "1 de enero de 2021", "2 de abril de 2021"], ["2020-05-05", "2021-01-01", "2021-04-02"]),
+        (["2024年3月1日", "2023年12月31日", "2020年1月2日"], ["2024-03-01", "2023-12-31", "2020-01-02"]),
+        (["1 марта 2024", "2 мая 2023", "3 июня 2022"], ["2024-03-01", "2023-05-02", "2022-06-03"]),
+        (["2024-03-01T10:15:00Z", "2024-03-02 08:00", "2024-03-03 23:59:59"],
+         ["2024-03-01 10:15:00", "2024-03-02 08:00", "2024-03-03 23:59:59"]),
+        (["5/1/1990 3:04 PM", "5/31/1990 12:00 AM", "6/2/1990 12:30 pm"],
+         ["1990-05-01 15:04", "1990-05-31 00:00", "1990-06-02 12:30"]),
+        (["March 2024", "April 2024", "May 2024"], ["2024-03", "2024-04", "2024-05"]),
+    ],
+)  # fmt: skip
+def test_dates_of_many_forms(cells: list[str], expected: list[str]) -> None:
+    assert types_of(cells)[0].kind == "date"
+    assert values(cells) == expected
+
+
+def test_one_cell_decides_the_order_of_day_and_month() -> None:
+    assert values(["03/04/2024", "13/04/2024"]) == ["2024-04-03", "2024-04-13"]
+    assert values(["03/04/2024", "04/13/2024"]) == ["2024-03-04", "2024-04-13"]
+    ambiguous, _ = types_of(["03/04/2024", "05/06/2024"], ["13/04/2024", "14/04/2024"])
+    assert ambiguous.value("03/04/2024") == "2024-04-03"
+
+
+def test_days_and_months_that_cannot_be_told_apart_stay_text() -> None:
+    assert types_of(["03/04/2024", "05/06/2024"])[0].kind == "text"
+    assert types_of(["13/04/2024", "04/13/2024"])[0].kind == "text"
+    assert types_of(["03/04/24", "13/04/24"])[0].kind == "text"
+    assert values(["05/05/2024", "06/06/2024"]) == ["2024-05-05", "2024-06-06"]
+
+
+def test_impossible_dates_have_no_value() -> None:
+    assert values(["31.01.2024", "30.01.2024", "28.01.2024", "29.01.2024", "31.02.2024"])[-1] is None
+
+
+@given(st.integers(-(10**9), 10**9), st.sampled_from(["", ",", ".", " ", "'", "\u202f"]))
+def test_whole_numbers_are_read_back_whatever_groups_their_digits(number: int, mark: str) -> None:
+    shown = f"{number:,}".replace(",", mark)
+    assert number in (values([shown], language="de")[0], values([shown], language="en")[0])
+
+
+@given(
+    st.integers(-(10**9), 10**9), st.integers(0, 99), st.sampled_from([(",", "."), (".", ","), (" ", ","), ("'", ".")])
+)
+def test_numbers_with_two_decimals_are_read_back(whole: int, cents: int, marks: tuple[str, str]) -> None:
+    group, point = marks
+    shown = f"{whole:,}".replace(",", group) + f"{point}{cents:02}"
+    expected = abs(whole) + cents / 100
+    assert values([shown]) == [pytest.approx(-expected if shown.startswith("-") else expected)]
+
+
+@given(st.dates(date(1900, 1, 1), date(2100, 1, 1)))
+def test_dates_are_read_back_in_every_form(day: date) -> None:
+    assert values([f"{day:%d.%m.%Y}"]) == values([f"{day:%B} {day.day}, {day.year}"]) == [day.isoformat()]
+    shown = shown_date(f"{day:%d/%m/%Y}")
+    assert shown is not None
+    assert shown.day_first == day.isoformat()
+    assert shown.month_first in (None, date(day.year, day.day, day.month).isoformat() if day.day <= 12 else None)
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_a_number_or_not_without_an_error(text: str) -> None:
+    shown_number(text)
+    shown_date(text)
+    values([text, text])
+
+
+def totals(rows: Sequence[tuple[str, ...]], numeric: Sequence[bool]) -> list[int]:
+    search = TotalRows(numeric)
+    found = []
+    for at, row in enumerate(rows):
+        row_values = [
+            float(cell) if is_numeric and cell else None for cell, is_numeric in zip(row, numeric, strict=True)
+        ]
+        if search.is_total(row, row_values):
+            found.append(at)
+    return found
+
+
+@pytest.mark.parametrize(
+    "label", ["Total", "Summe:", "Gesamt", "Grand total", "合計", "Итого", "Total général", "**Total**"]
+)
+def test_rows_with_the_label_of_a_total_are_marked(label: str) -> None:
+    rows = [("a", "1"), ("b", "2"), (label, "9")]
+    assert totals(rows, [False, True]) == [2]
+
+
+def test_a_row_without_a_label_is_marked_if_its_numbers_are_sums() -> None:
+    rows = [
+        ("a", "1", "10"),
+        ("b", "2", "20"),
+        ("", "3", "30"),
+        ("c", "4", "40"),
+        ("d", "5", "50"),
+        ("", "9", "90"),
+        ("", "12", "120"),
+    ]
+    assert totals(rows, [False, True, True]) == [2, 5, 6]
+
+
+def test_names_that_begin_like_a_total_are_no_total() -> None:
+    rows = [("Doom", "5"), ("Quake", "9"), ("Total Annihilation", "12"), ("Total War", "99")]
+    assert totals(rows, [False, True]) == []
+    assert totals([("North", "5"), ("South", "9"), ("Total sales", "14")], [False, True]) == [2]
+
+
+def test_a_table_of_numbers_alone_has_no_totals() -> None:
+    assert totals([("1", "1"), ("2", "2"), ("3", "3")], [True, True]) == []
