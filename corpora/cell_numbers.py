@@ -16,7 +16,7 @@ from turnmark.corpora.text import normalize_width
 MAX_LENGTH = 60
 """Characters of the longest cell that may be a number."""
 MAX_DIGITS = 15
-"""Digits of the longest number. A longer run of digits is a code, and a float would change it."""
+"""Digits of the longest whole number. A longer one is a code, and a float would change it."""
 MAX_SCALE = 1e200
 """The largest power of ten that a number may have. "10E451" is a code."""
 
@@ -35,7 +35,11 @@ _FACTORS = {
 _FACTOR_OF = {word: factor for factor, words in _FACTORS.items() for word in words.split()}
 _OF_MONEY = {"M": 1e6, "m": 1e6, "B": 1e9, "b": 1e9}
 """Letters that are a factor only next to a currency: "3 m" are meters."""
-_CURRENCY = r"(?:[A-Z]{0,3}[$€£¥₹₩₽₺฿₫₴₪¢]|[A-Z]{3}|Rs\.?|kr\.?|zł|Kč|Ft|円|元)"
+_CODES = (
+    "USD EUR GBP JPY CHF CAD AUD NZD CNY RMB INR SEK NOK DKK PLN CZK HUF RUB BRL MXN ZAR KRW SGD HKD TRY ILS THB IDR "
+    "MYR PHP VND UAH RON BGN AED SAR ISK ARS CLP COP EGP NGN KES PKR TWD"
+)
+_CURRENCY = rf"(?:[A-Z]{{0,3}}[$€£¥₹₩₽₺฿₫₴₪¢]|(?:{'|'.join(_CODES.split())})|Rs\.?|kr\.?|zł|Kč|Ft|円|元)"
 _UNIT = r"(?:[%‰]|°?[^\W\d_]{1,12}[²³]?(?:/[^\W\d_]{1,8}[²³]?)?\.?)"
 _SHOWN = re.compile(
     rf"(?P<open>\()?(?P<sign>[-+])? ?(?P<before>{_CURRENCY}(?=[ \d.,+-]))? ?(?P<second>[-+])?"
@@ -50,7 +54,7 @@ _GROUPED = {
     "plain": re.compile(r"[1-9]\d{0,2}(?:(?P<mark>[ .,'’])\d{3})(?:(?P=mark)\d{3})*"),
     "indian": re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}"),
 }
-_PLAIN = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,2}|\.\d{4,9})?")
+_PLAIN = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,2}|\.\d{4,20})?")
 """A number that can be read in one way and has no unit."""
 
 
@@ -98,7 +102,7 @@ def shown_number(text: str) -> ShownNumber | None:
     digits = match["digits"]
     sign = match["sign"] or match["second"] or match["minus"] or ""
     count = sum(map(str.isdigit, digits))
-    if count > MAX_DIGITS:
+    if count > MAX_DIGITS and not re.search(r"[.,]\d{4,}$|\d{4,}[.,]\d+$", digits):
         return None
     scale = factor * float(f"1{match['power']}") if match["power"] else factor
     if scale > MAX_SCALE:

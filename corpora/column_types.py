@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal
 
 from turnmark.corpora.cell_dates import ShownDate, shown_date
@@ -27,12 +28,18 @@ MAX_MINORITY_SHARE = 0.1
 """Maximum share of cells with the other decimal separator; with more, an ambiguous cell has no value."""
 _BLANKS = frozenset(("", "-", "–", "—", "−", "n/a", "N/A", "n.a.", "NA", "?", "…", "...", ".", "#N/A", "null", "NULL"))
 """Cells that say that there is no value."""
+_SAMPLED_ROWS = 25
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _CODE_LABEL = re.compile(
     r"\b(?:plz|post(?:al ?)?codes?|postleitzahl|zip(?: ?codes?)?|code postal|c[oó]digo postal|postnummer|kod pocztowy|"
     r"phone|telephone|telefon|tel|fax|mobile|handy|isbn|issn|ean|gtin|upc|barcode|iban|bic|swift|vat id|ust-?id|"
     r"account (?:no|number)|kontonummer|sku)\b",
     re.IGNORECASE,
 )
+_VERSION_LABEL = re.compile(
+    r"\b(?:versions?|releases?|firmware|section|chapter|kapitel|abschnitt|clause)\b", re.IGNORECASE
+)
+"""Labels of numbers such as 4.10, which is not 4.1."""
 _COMMA_LANGUAGES = frozenset(
     "af bg ca cs da de el es et eu fi fr gl hr hu id is it lt lv nb nl nn no pl pt ro ru sk sl sq sr sv tr "
     "uk vi".split()
@@ -199,6 +206,8 @@ class ColumnEvidence:
         ):
             return ColumnType("text")
         comma = self._comma(file)
+        if self.fractions and not self.stored and _VERSION_LABEL.search(self.label):
+            return ColumnType("text")
         minority = min(self.points, self.commas)
         fractions = self.fractions
         if not self.stored:
@@ -260,3 +269,26 @@ def gather_evidence(labels: Sequence[str], rows: Iterable[tuple[Sequence[str], S
             for column, text in zip(columns, cells, strict=False):
                 column.add(text)
     return columns
+
+
+def has_no_labels(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row of a table has figures, other than years, in most of the columns of figures."""
+    sample = rows[:_SAMPLED_ROWS]
+    figures = [
+        at
+        for at in range(len(first))
+        if sum(1 for row in sample if at < len(row) and _is_figure(row[at])) * 2 > len(sample)
+    ]
+    unnamed = [first[at] for at in figures if _is_figure(first[at]) and not _YEAR.fullmatch(first[at])]
+    return len(unnamed) * 2 > len(figures) and not _are_counted(unnamed)
+
+
+def _are_counted(labels: Sequence[str]) -> bool:
+    """Return whether labels are numbers at equal distances, such as the days of a month."""
+    numbers = [number for label in labels if (number := plain_number(label)) is not None]
+    steps = {round(after - before, 6) for before, after in pairwise(numbers)}
+    return len(numbers) == len(labels) > 2 and len(steps) == 1 and steps != {0}
+
+
+def _is_figure(text: str) -> bool:
+    return plain_number(text) is not None or shown_number(text) is not None or shown_date(text) is not None

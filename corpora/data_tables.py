@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from turnmark.corpora.column_types import has_no_labels
 from turnmark.corpora.tables import is_caption, tables_of
 from turnmark.corpora.text import heading_text, plain
 from turnmark.corpora.types import Block, Document, TableData
@@ -83,7 +84,10 @@ def _table_of_block(document: Document, block: Block) -> TableData | None:
         return None
     rows = tuple(tuple(_shown(cell) for cell in row.cells) for row in found[0].rows)
     page = bisect_right(document.pages, block.start) if document.pages else None
-    return TableData(page=page, start=block.start, end=block.end, columns=found[0].names, rows=rows)
+    names = found[0].names
+    if has_no_labels(names, rows):
+        names, rows = ("",) * len(names), (names, *rows)
+    return TableData(page=page, start=block.start, end=block.end, columns=names, rows=rows)
 
 
 def _shown(cell: str) -> str:

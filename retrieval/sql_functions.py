@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from turnmark.corpora.cell_numbers import shown_number
 
+_ACCENTS = re.compile("[\u0300-\u036f]")
 _MAX_TEXT = 10_000  # characters that a function looks at
 
 
@@ -41,7 +42,7 @@ def fold(value: object) -> str | None:
     if value is None:
         return None
     decomposed = unicodedata.normalize("NFKD", str(value)[:_MAX_TEXT].casefold())
-    return " ".join("".join(each for each in decomposed if not unicodedata.combining(each)).split())
+    return " ".join(unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed)).split())
 
 
 def _is_like(pattern: object, value: object, escape: object = None) -> bool | None:

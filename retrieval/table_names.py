@@ -12,6 +12,7 @@ ROW_NUMBER, IS_TOTAL = "row_number", "is_total"
 """Columns of every stored table: the number of the row in its sheet, and whether the row repeats others."""
 INTERNAL = "turnmark_"
 """Beginning of the names of the tables that are not tables of documents."""
+_ACCENTS = re.compile("[\u0300-\u036f]")  # not the marks of Japanese and Indian letters
 _KEYWORDS = frozenset(
     """abort action add after all alter always analyze and as asc attach autoincrement before begin between by cascade
     case cast check collate column commit conflict constraint create cross current current_date current_time
@@ -35,7 +36,7 @@ def slug(text: str, fallback: str) -> str:
     decomposed = unicodedata.normalize(
         "NFKD", text.replace("ß", "ss").replace("%", " percent ").replace("#", " number ")
     )
-    bare = unicodedata.normalize("NFC", "".join(each for each in decomposed if not unicodedata.combining(each)))
+    bare = unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed))
     name = re.sub(r"[\W_]+", "_", bare.lower()).strip("_")[:MAX_NAME_LENGTH].rstrip("_")
     if not name:
         return fallback

@@ -48,6 +48,8 @@ def values(column: Sequence[str], **options: str) -> list[CellValue]:
         (["1", "–", "n/a", "", "4"], "integer", "", [1, None, None, None, 4]),
         (["1", "2", "3", "4", "DNF"], "integer", "", [1, 2, 3, 4, None]),
         (["1998", "2004", "2021"], "integer", "", [1998, 2004, 2021]),
+        (["0.392555411592569123", "1.5", "0.25"], "real", "", [0.392555411592569123, 1.5, 0.25]),
+        (["0,392555411592569123", "1,5", "4,5E-3"], "real", "", [0.392555411592569123, 1.5, 0.0045]),
         (["1e3", "2.5e-1", "4"], "real", "", [1000, 0.25, 4]),
         (["١٢", "٣٤", "٥"], "integer", "", [12, 34, 5]),
         (["12", "34", "5"], "integer", "", [12, 34, 5]),
@@ -227,3 +229,9 @@ def test_names_that_begin_like_a_total_are_no_total() -> None:
 
 def test_a_table_of_numbers_alone_has_no_totals() -> None:
     assert totals([("1", "1"), ("2", "2"), ("3", "3")], [True, True]) == []
+
+
+def test_versions_with_a_point_stay_text() -> None:
+    assert types_of(["4.10", "5.04", "6.06"], labels=["Version"])[0].kind == "text"
+    assert types_of(["8", "9", "10"], labels=["Version"])[0].kind == "integer"
+    assert types_of(["4.10", "5.04", "6.06"], labels=["Price"])[0].kind == "real"

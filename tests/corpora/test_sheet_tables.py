@@ -60,6 +60,12 @@ def test_years_as_column_names_are_no_row(tmp_path: Path) -> None:
     assert table.columns == ("Team", "2021", "2022")
 
 
+def test_days_as_column_names_are_no_row(tmp_path: Path) -> None:
+    (tmp_path / "days.csv").write_text("Team,1,2,3,4\nNorth,5,6,9,0\nSouth,7,8,1,1\n", encoding="utf-8")
+    (table,) = read(tmp_path / "days.csv").tables
+    assert table.columns == ("Team", "1", "2", "3", "4")
+
+
 def test_a_large_sheet_is_described_and_complete_as_data(tmp_path: Path) -> None:
     rows = LARGE_CELLS // 2
     lines = ["Key,Amount,Team", *(f"K-{number},{number}.5,North" for number in range(rows))]

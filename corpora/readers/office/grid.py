@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from turnmark.corpora.column_types import has_no_labels
 from turnmark.corpora.data_tables import LARGE_CELLS, DataRow, pack_rows
 from turnmark.corpora.readers.office.grid_tables import GridTable, description_of
 from turnmark.corpora.tables import row_markdown, without_tags
@@ -280,7 +281,8 @@ class _CellBlock:
         below: list[list[Cell]] = []
         while body and len(columns) > 2 and _filled(body[-1][1]) == 1 and body[-1][1][0].is_words and len(body) > 1:
             below.insert(0, body.pop()[1])
-        labels = [] if _is_data(grid[first], [row for _, row in body]) else header
+        shown = [[cell.text for cell in row] for _, row in body]
+        labels = [] if has_no_labels([cell.text for cell in grid[first]], shown) else header
         if not labels:
             body.insert(0, (first, grid[first]))
         rows = [_data_row(self.first + number + 1, row) for number, row in body]
@@ -354,20 +356,6 @@ def _header_row(grid: Sequence[Sequence[Cell]]) -> int:
         if _filled(row) > 1 and (not missing or missing == usual[:1]):
             return index
     return next((index for index, row in enumerate(grid) if _filled(row) > 1), 0)
-
-
-def _is_data(header: Sequence[Cell], body: Sequence[Sequence[Cell]]) -> bool:
-    """Return whether the first row of a table has no column names: it has figures in most of the columns of figures."""
-    sample = body[:_MAX_HEADER_ROW]
-    figures = [
-        at
-        for at in range(len(header))
-        if sum(1 for row in sample if row[at].text and not row[at].is_words) * 2 > len(sample)
-    ]
-    without_name = [
-        at for at in figures if header[at].text and not header[at].is_words and not _YEAR.fullmatch(header[at].text)
-    ]
-    return len(without_name) * 2 > len(figures)
 
 
 def _data_row(number: int, row: Sequence[Cell]) -> DataRow:
