@@ -284,7 +284,7 @@ def test_markdown_of_an_answer_is_drawn_and_links_show_their_host(server, endpoi
 
 def test_header_stays_in_view_after_a_screenful(server, endpoint, chromium):
     opened(chromium, server)
-    endpoint.replies = [Say("{}"), Say("\n\n".join(["Lay the stone in water. [1]"] * 80))]
+    endpoint.replies = [Say("{}"), Say("\n\n".join(f"Lay stone {number} in water. [1]" for number in range(80)))]
     ask(chromium, "How do I sharpen a knife?")
     done(chromium)
     chromium.run("scrollTo({ top: document.body.scrollHeight, behavior: 'instant' })")
@@ -522,7 +522,7 @@ def test_new_question_is_at_the_top_below_the_header(chosen_from, endpoint, chro
     fresh_page(page, chosen_from, 390)
     page.run("chooseModel('work/openai:tiny'); 1")
     for _ in range(2):
-        endpoint.replies = [Say("{}"), Say("\n\n".join(["A red disk. [1]"] * 40))]
+        endpoint.replies = [Say("{}"), Say("\n\n".join(f"Red disk {number}. [1]" for number in range(40)))]
         ask(page, "What does the server have?")
         done(page)
         top = "[...document.querySelectorAll('.asked')].at(-1).getBoundingClientRect().top"
