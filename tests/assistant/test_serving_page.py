@@ -10,7 +10,7 @@ from PIL import Image
 
 from tests.assistant.manual import write_manual
 from tests.assistant.notes import notes
-from tests.assistant.serving import Server, serving
+from tests.assistant.serving import Server, said, serving
 from tests.evaluation.chromium import WHY, Page, browser, found
 from tests.patience import PATIENCE
 from tests.servers import Say, ScriptedServer
@@ -47,6 +47,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, endpoint: ScriptedServer) -
         patch.setenv("TURNMARK_HOME", str(home))
         build_index(notes, "demo", retriever="bm25")
     with serving(home, "--token", str(secret), "--generator", f"openai:tiny@{endpoint.url}?retries=0") as running:
+        # The first reply of an unknown model is held back for a sentence, which would hide what the tests stream.
+        running.post(said("How do I sharpen a knife?"), Authorization=f"Bearer {TOKEN}")
         yield running
 
 
