@@ -1,4 +1,4 @@
-"""Damaged variants of valid files, for every type that is read in a separate process."""
+"""Damaged variants of valid files, for every type that is read in a separate process. Some of them show a picture."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import zipfile
 from pathlib import Path
 
 from tests.corpora.made import REPORT, by_pandoc, open_document, printed, workbook
+from tests.corpora.shown import picture
 
 _TABLE = (
     "<table:table table:name='S'><table:table-row><table:table-cell office:value-type='string'><text:p>Gate</text:p>"
@@ -38,12 +39,18 @@ _TOKENS = (
     b"a" * 5000,
     b"{" * 200,
 )
+_PICTURES = {".png": "PNG", ".jpg": "JPEG", ".gif": "GIF", ".webp": "WEBP", ".tif": "TIFF", ".bmp": "BMP"}
 _PANDOC = (".docx", ".odt", ".epub", ".pptx", ".rtf", ".rst", ".org", ".tex", ".textile")
 
 
 def seeds(folder: Path) -> dict[str, bytes]:
     """Return a valid file of each type, by suffix."""
-    found = {suffix: by_pandoc(folder / f"seed{suffix}", REPORT).read_bytes() for suffix in _PANDOC}
+    (folder / "gate.png").write_bytes(picture("red"))
+    shown = f"{REPORT}\n![The gate](gate.png)\n"
+    found = {
+        suffix: by_pandoc(folder / f"seed{suffix}", shown, f"--resource-path={folder}").read_bytes()
+        for suffix in _PANDOC
+    }
     for suffix, form in ((".mediawiki", "mediawiki"), (".1", "man")):
         found[suffix] = by_pandoc(folder / f"seed{suffix}", REPORT, "--to", form).read_bytes()
     found[".xlsx"] = workbook(folder / "seed.xlsx", Gates=[["Gate", "Width"], ["north", 4.5]]).read_bytes()
@@ -52,6 +59,7 @@ def seeds(folder: Path) -> dict[str, bytes]:
     slides = f"<office:presentation>{_PAGE}</office:presentation>"
     found[".odp"] = open_document(folder / "seed.odp", slides).read_bytes()
     found[".pdf"] = printed(folder / "seed.pdf").read_bytes()
+    found |= {suffix: picture("red", form=form) for suffix, form in _PICTURES.items()}
     return found | {
         ".csv": b"Gate,Width\nnorth,4.5\n",
         ".eml": _MAIL,

@@ -249,6 +249,17 @@ def test_very_many_pictures_are_counted(tmp_path: Path, monkeypatch: pytest.Monk
     assert document.left_out["pictures after the first 1,000 of a file"] == 3
 
 
+def test_a_picture_of_very_many_pixels_is_counted_and_the_page_read(tmp_path: Path) -> None:
+    from reportlab.lib.utils import ImageReader
+
+    bomb = Image.new("L", (9_000, 9_000), "white")
+    bomb.paste(0, (0, 0, 4_000, 4_000))
+    path = page(tmp_path / "bomb.pdf", lambda canvas: canvas.drawImage(ImageReader(bomb), 100, 250, 150, 100))
+    document = described(path, tmp_path / "pictures")
+    assert BEFORE in document.text
+    assert (document.pictures, document.left_out["pictures that cannot be drawn"]) == ((), 1)
+
+
 def test_a_page_of_thousands_of_tiny_pictures_is_read(tmp_path: Path) -> None:
     from reportlab.lib.utils import ImageReader
 

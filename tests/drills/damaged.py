@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tests.corpora.damaged import damaged, seeds
 from tests.drills.tally import Effort, Tally
-from turnmark.corpora.readers import read_source
+from turnmark.corpora.readers import read_file, source_items
+from turnmark.corpora.readers.folder import SourceFile
 from turnmark.corpora.types import Document, Problem
 
 
@@ -24,10 +25,17 @@ def drills(effort: Effort) -> Iterator[Tally]:
 
 
 def survives(folder: Path, suffix: str, content: bytes) -> None:
-    """Assert that a damaged file gives documents or a message, and that the good file next to it is read."""
+    """Assert that a damaged file gives documents or a message, and that the good file next to it is read.
+
+    Its pictures are decoded. A picture may also be left out without a message, if it is now too small.
+    """
     (folder / f"a{suffix}").write_bytes(content)
     (folder / "z.md").write_text("The gates are shut.", encoding="utf-8")
-    items = list(read_source(folder))
+    items: list[Document | Problem] = []
+    with tempfile.TemporaryDirectory() as pictures:
+        for file in source_items(folder):
+            assert isinstance(file, SourceFile)
+            items += read_file(file.path, file.relative, pictures=Path(pictures))
     last = items.pop()
     assert isinstance(last, Document)
     assert last.id == "z.md"
@@ -37,5 +45,5 @@ def survives(folder: Path, suffix: str, content: bytes) -> None:
             assert "\n" not in item.what
             assert "its reader failed" not in item.what, item.what
         else:
-            assert item.text.strip()
+            assert item.text.strip() or item.pictures
             item.text.encode("utf-8")

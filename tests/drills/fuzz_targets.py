@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.conftest import DEMO
 from tests.corpora.made import by_pandoc
+from tests.corpora.shown import picture
 from tests.drills.forking import fine, turnmark
 
 Parse = Callable[[bytes], Any]
@@ -83,6 +84,7 @@ def _documents(folder: Path) -> dict[str, Target]:
     from turnmark.corpora.inspector import read_evaluation
     from turnmark.corpora.mtrag import domain_of
     from turnmark.corpora.readers import read_source
+    from turnmark.corpora.readers.picture_size import DRAWABLE_FORMATS
     from turnmark.evaluation.agreement.rows import gather
     from turnmark.evaluation.storage.predictions import check_predictions, parse_run
 
@@ -97,6 +99,7 @@ def _documents(folder: Path) -> dict[str, Target]:
         "HTML": ("a.html", [page]),
         "Word": ("a.docx", [docx]),
         "PDF": ("a.pdf", [pdf]),
+        "heads of pictures": ("a.png", [picture("red", form=form) for form in DRAWABLE_FORMATS]),
         "BEIR corpus": ("corpus.jsonl", [b'{"_id": "1", "title": "t", "text": "A text."}\n' * 3]),
     }  # fmt: skip
 

@@ -12,7 +12,7 @@ from PIL import Image, ImageChops
 
 from turnmark.corpora.readers.pdf.figure_places import FigurePlaces
 from turnmark.corpora.readers.pdf.page import PdfFigure, PdfPage
-from turnmark.corpora.readers.picture_conversion import MAX_SIDE_PIXELS, encode_image
+from turnmark.corpora.readers.picture_conversion import MAX_PIXELS, MAX_SIDE_PIXELS, encode_image
 from turnmark.corpora.readers.pictures import MAX_PICTURES, PictureCollector, is_large_enough
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Picture, ShareBox
@@ -86,6 +86,8 @@ def _drawn(
         for figure in figures:
             if len(collector.pictures) >= MAX_PICTURES:
                 collector.count_surplus()
+            elif figure.pixels > MAX_PIXELS:
+                collector.count_undrawable()
             elif (shares := _shares(page, figure)) is not None:
                 yield _draw(page, figure, shares)
     except pypdfium2.PdfiumError:

@@ -101,7 +101,8 @@ def _figure(group: _Group, box: Box) -> PdfFigure:
         return PdfFigure(box)
     is_only_pictures = len(pictures) == len(group.shapes)
     places = "/".join(f"{shape.size}-{'-'.join(str(round(edge)) for edge in shape.box)}" for shape in pictures[:50])
-    return PdfFigure(box, max(shape.density for shape in pictures), places if is_only_pictures else "")
+    density, pixels = max(shape.density for shape in pictures), max(shape.pixels for shape in pictures)
+    return PdfFigure(box, density, pixels, places if is_only_pictures else "")
 
 
 def _seeds(shapes: Sequence[DrawnShape], lines: Sequence[PlacedLine], bounds: Box) -> list[DrawnShape]:

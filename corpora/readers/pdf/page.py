@@ -69,11 +69,13 @@ class PdfFigure(NamedTuple):
     Attributes:
         box: in the coordinates of the page, before it is turned upright.
         density: pixels per point of the sharpest picture in it; 0 without pictures.
+        pixels: number of pixels of its largest picture.
         mark: identifies pictures of the same size and place, such as a logo on every page; empty for a drawing.
     """
 
     box: Box
     density: float = 0.0
+    pixels: int = 0
     mark: str = ""
 
 

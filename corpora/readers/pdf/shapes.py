@@ -42,6 +42,7 @@ class DrawnShape(NamedTuple):
 
     Attributes:
         density: picture: pixels per point.
+        pixels: picture: number of pixels.
         size: picture: number of bytes.
         parts: drawing: number of objects in it; otherwise 1.
     """
@@ -49,6 +50,7 @@ class DrawnShape(NamedTuple):
     kind: ShapeKind
     box: Box
     density: float = 0.0
+    pixels: int = 0
     size: int = 0
     parts: int = 1
 
@@ -136,7 +138,8 @@ def _picture(drawn: Any, box: Box) -> DrawnShape:
     wide, high = max(box.right - box.left, 0.1), max(box.top - box.bottom, 0.1)
     # A picture may be turned by 90 degrees, so the longer sides are compared.
     density = max(width.value, height.value) / max(wide, high) if known else 1.0
-    return DrawnShape(ShapeKind.PICTURE, box, density, pdfium.FPDFImageObj_GetImageDataRaw(drawn, None, 0))
+    pixels = width.value * height.value if known else 0
+    return DrawnShape(ShapeKind.PICTURE, box, density, pixels, pdfium.FPDFImageObj_GetImageDataRaw(drawn, None, 0))
 
 
 def _kind_of_path(path: Any, box: Box) -> ShapeKind:
