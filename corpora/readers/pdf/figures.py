@@ -19,7 +19,7 @@ from turnmark.corpora.readers.pdf.turning import Box
 
 _BACKGROUND_SHARE = 0.85  # of the page; a shape that covers more is behind the text
 _MAX_BACKGROUND_CHARACTERS = 150  # on a page whose picture covers it; with more text, the picture is a background
-_NEAR = 5.0  # points between a figure and its rules
+_RULE_GAP = 14.0  # points between the curves of a figure and its axes or frame
 _CELL = 4.0  # points; shapes in the same or neighboring cells of this size are one group
 _MAX_CELLS = 2_000  # along a side of the page
 _MAX_GROUPS = 200  # of one page; the rest are specks
@@ -43,6 +43,9 @@ _MIN_INNER_RULES = 5  # in a box, such as the bars of a chart
 _MAX_INNER_RULE_LENGTH = 0.85  # of the box; longer rules make a table
 _MAX_LABEL_LENGTH = 60  # characters of a line next to a figure that may be a label
 _LABEL_GAP = 12.0  # points between a figure and its labels
+_TITLE_GAP = 26.0  # points between a figure and the title of an axis
+_MAX_TITLE_LENGTH = 45  # characters of such a title
+_MAX_TITLE_SHIFT = 0.12  # of the side; from the middle of the side to the middle of the title
 _LABEL_OVERHANG = 30.0  # points by which a label may be beyond a side
 _LABEL_ROUNDS = 3  # numbers along the axis, its title, the title of the figure
 _MIN_SEPARATING_LENGTH = 35  # characters of a line that separates two figures
@@ -239,7 +242,7 @@ def _text_share(box: Box, lines: Iterable[PlacedLine]) -> float:
 def _with_rules(box: Box, rules: Sequence[Box]) -> Box:
     """Return the box around a figure and its rules, such as axes and grid lines."""
     for _ in range(2):
-        near = [rule for rule in rules if _gap(rule, box) <= _NEAR and _is_beside(rule, box)]
+        near = [rule for rule in rules if _gap(rule, box) <= _RULE_GAP and _is_beside(rule, box)]
         box = _around((box, *near))
     return box
 
@@ -255,14 +258,27 @@ def _is_beside(rule: Box, box: Box) -> bool:
 
 def _with_labels(box: Box, lines: Sequence[PlacedLine]) -> Box:
     """Return the box around a figure and the short lines of text next to it."""
-    labels = [line.box for line in lines if len(line.text) <= _MAX_LABEL_LENGTH and not begins_as_caption(line.text)]
+    labels = [line for line in lines if len(line.text) <= _MAX_LABEL_LENGTH and not begins_as_caption(line.text)]
     for _ in range(_LABEL_ROUNDS):
-        near = [label for label in labels if _gap(label, box) <= _LABEL_GAP and _is_beside(label, box)]
-        wider = _around((box, *near))
+        wider = _around((box, *(label.box for label in labels if _is_label(label, box))))
         if wider == box:
             break
         box = wider
     return Box(box.left - _MARGIN, box.bottom - _MARGIN, box.right + _MARGIN, box.top + _MARGIN)
+
+
+def _is_label(line: PlacedLine, box: Box) -> bool:
+    """Return whether a line belongs to a figure: it is next to it, or a little further in the middle of a side."""
+    gap = _gap(line.box, box)
+    if gap > _TITLE_GAP or not _is_beside(line.box, box):
+        return False
+    if gap <= _LABEL_GAP:
+        return True
+    (x, y), (middle_x, middle_y) = _middle(line.box), _middle(box)
+    is_across = abs(x - middle_x) <= _MAX_TITLE_SHIFT * (box.right - box.left)
+    is_upright = line.box.top - line.box.bottom > line.box.right - line.box.left
+    is_along = is_upright and abs(y - middle_y) <= _MAX_TITLE_SHIFT * (box.top - box.bottom)
+    return len(line.text) <= _MAX_TITLE_LENGTH and (is_across or is_along)
 
 
 def _without_nested(figures: Sequence[PdfFigure]) -> list[PdfFigure]:
