@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import turnmark as tm
-from turnmark.core.errors import RequestError
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.retrieval.build import build_index
+from turnmark.retrieval.components import verify_index
+from turnmark.retrieval.sql import MAX_CELL, MAX_ROWS
+from turnmark.retrieval.sql_functions import add_functions
+from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.tables import TableStore
 
 SPENDING = """Month;Team;Item;Amount;Share;Paid on
@@ -114,8 +125,6 @@ def test_a_statement_that_does_more_than_read_tables_is_refused(docs: Path, stat
 
 
 def test_unchanged_files_keep_their_tables(docs: Path) -> None:
-    import os
-
     for path in docs.iterdir():
         os.utime(path, (1_700_000_000, 1_700_000_000))
     first = stored(docs)
@@ -146,3 +155,108 @@ def test_tables_of_joined_indexes_begin_with_the_name_of_the_index(docs: Path, t
 def test_an_index_without_tables_has_no_store(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("# Notes\n\nOnly words.\n", encoding="utf-8")
     assert tm.Index.build(tmp_path, "notes", retriever="bm25").tables is None
+
+
+def test_an_index_of_an_earlier_version_opens_and_gets_its_tables_with_the_next_build(docs: Path) -> None:
+    stored(docs)
+    index = open_index("money")
+    manifest = index.manifest.model_dump(mode="json", exclude={"tables"})
+    (index.folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    shutil.rmtree(index.files / "tables")
+    earlier = tm.Index.open("money")
+    assert earlier.tables is None
+    assert earlier.search("hotel", 2)
+    assert [table.name for table in stored(docs).tables()] == ["prices", "spending"]
+    assert open_index("money").manifest.generation == 2
+
+
+def test_a_build_of_an_unchanged_source_changes_nothing(docs: Path) -> None:
+    stored(docs)
+    assert build_index(docs, "money", retriever="bm25").unchanged
+
+
+def test_a_changed_number_changes_the_tables(docs: Path) -> None:
+    stored(docs)
+    (docs / "spending.csv").write_text(SPENDING.replace("80,00", "81,00"), encoding="utf-8")
+    report = build_index(docs, "money", retriever="bm25")
+    assert (report.unchanged, report.changed) == (False, 1)
+    assert stored(docs).run("SELECT amount FROM spending WHERE item = 'Hotel'").rows == ((81.0,), (20.25,))
+
+
+def test_a_removed_file_takes_its_tables_with_it(docs: Path) -> None:
+    stored(docs)
+    (docs / "spending.csv").unlink()
+    assert [table.name for table in stored(docs).tables()] == ["prices"]
+
+
+def test_verification_finds_damage_of_the_tables(docs: Path) -> None:
+    stored(docs)
+    index = open_index("money")
+    assert verify_index(index) == []
+    path = index.files / "tables" / "tables.db"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+    assert verify_index(index) == ["tables/tables.db is damaged: its SHA-256 differs from the one in seal.json"]
+
+
+def test_damaged_tables_of_the_current_generation_are_read_from_the_files_again(docs: Path) -> None:
+    for path in docs.iterdir():
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    stored(docs)
+    (open_index("money").files / "tables" / "tables.db").write_bytes(b"no database")
+    tables = tm.Index.open("money").tables
+    assert tables is not None
+    with pytest.raises(TurnmarkError, match=r"tables.db is damaged"):
+        tables.run("SELECT 1")
+    (docs / "new.md").write_text("# New\n\nOther words.\n", encoding="utf-8")
+    assert [table.name for table in stored(docs).tables()] == ["prices", "spending"]
+
+
+def test_results_are_cut_and_say_how_much_is_missing(docs: Path) -> None:
+    store = stored(docs)
+    result = store.run("SELECT a.row_number FROM spending a, spending b, spending c, spending d")
+    assert (len(result.rows), result.cut) == (MAX_ROWS, 6**4 - MAX_ROWS)
+    long = store.run("SELECT printf('%.*c', 5000, 'x') FROM spending")
+    assert len(str(long.rows[0][0])) == MAX_CELL + 1
+
+
+def test_rows_of_a_ranking_come_first_in_its_basis(docs: Path) -> None:
+    (basis,) = stored(docs).run("SELECT name FROM prices ORDER BY price DESC LIMIT 1").basis
+    assert (basis.count, basis.rows[0]) == (5, (1, "Alpha", "$1,200.00"))
+
+
+def test_rows_inside_of_with_and_subqueries_are_the_basis(docs: Path) -> None:
+    store = stored(docs)
+    inner = store.run("WITH paid AS (SELECT amount FROM spending WHERE is_total = 0) SELECT max(amount) FROM paid")
+    assert [basis.count for basis in inner.basis] == [5]
+    nested = store.run("SELECT avg(x) FROM (SELECT amount AS x FROM spending WHERE month = 'March')")
+    assert [basis.count for basis in nested.basis] == [2]
+
+
+def test_functions_for_numbers_and_spelling(docs: Path) -> None:
+    store = stored(docs)
+    assert store.run("SELECT number('about 1,234.5 kg'), fold('  ÉCOLE  Süd ')").rows == ((1234.5, "ecole sud"),)
+    patterns = "'ÄRGER' LIKE 'ä%r', 'a_b' LIKE 'a!_b' ESCAPE '!', 'axb' LIKE 'a!_b' ESCAPE '!'"
+    assert store.run(f"SELECT {patterns}").rows == ((1, 1, 0),)
+
+
+@given(st.text("ab%_", max_size=8), st.text("ab%_", max_size=8))
+def test_like_agrees_with_sqlite(pattern: str, text: str) -> None:
+    ours, plain = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
+    add_functions(ours)
+    statement = "SELECT ? LIKE ?"
+    assert ours.execute(statement, [text, pattern]).fetchall() == plain.execute(statement, [text, pattern]).fetchall()
+    ours.close()
+    plain.close()
+
+
+def test_names_are_readable_unique_and_no_keywords(tmp_path: Path) -> None:
+    (tmp_path / "Select.csv").write_text("Order,order,Größe %,,2024\nx,y,1,2,3\nx,y,1,2,4\n", encoding="utf-8")
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "Select.csv").write_text("A,B\nx,1\n", encoding="utf-8")
+    first, second = stored(tmp_path, "names").tables()
+    assert (first.name, second.name) == ("select_", "select_2")
+    columns = {column.label: column.name for column in first.columns}
+    assert columns.pop("2024") == "c_2024"
+    assert columns == {"Order": "order_", "order": "order_2", "Größe %": "grosse_percent", "column 4": "column_4"}

@@ -354,8 +354,16 @@ def _header_row(grid: Sequence[Sequence[Cell]]) -> int:
     for index, row in enumerate(grid[:_MAX_HEADER_ROW]):
         missing = [column for column in usual if not row[column].text]
         if _filled(row) > 1 and (not missing or missing == usual[:1]):
-            return index
+            has_figures = any(cell.text and not cell.is_words and not _YEAR.fullmatch(cell.text) for cell in row)
+            named = [above for above in range(index) if has_figures and _names_most(grid[above], usual)]
+            return named[0] if named else index
     return next((index for index, row in enumerate(grid) if _filled(row) > 1), 0)
+
+
+def _names_most(row: Sequence[Cell], usual: Sequence[int]) -> bool:
+    """Return whether a row names more than half of the columns, and has nothing but names."""
+    filled = [row[column] for column in usual if row[column].text]
+    return 2 * len(filled) > len(usual) > 2 and all(cell.is_words or _YEAR.fullmatch(cell.text) for cell in filled)
 
 
 def _data_row(number: int, row: Sequence[Cell]) -> DataRow:
