@@ -67,10 +67,15 @@ class Occurrences:
 
 @dataclass(frozen=True)
 class Collection:
-    """The passages of a store, without the hidden ones."""
+    """The passages of a store, without the hidden ones.
+
+    Attributes:
+        rows: returns the rows of large tables under a filter, which are no passages of the store.
+    """
 
     store: Passages
     hidden: frozenset[str] = frozenset()
+    rows: Callable[[Mapping[str, str]], Iterable[StoredText]] = lambda _: ()
 
     def without(self, hidden: Iterable[str]) -> Collection:
         """Return the collection without these passages."""
@@ -158,6 +163,8 @@ class Collection:
             lacks_title = titled and first and text.title and not _contains_title(text.text, text.title)
             content = f"{text.title}\n{text.text}" if lacks_title else text.text
             yield text, content if content.isascii() else unicodedata.normalize("NFC", content)
+        for row in self.rows(where or {}):
+            yield row, row.text if row.text.isascii() else unicodedata.normalize("NFC", row.text)
 
 
 Finder = Callable[[str], Iterator[int]]

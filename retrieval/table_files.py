@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.corpora.column_types import CellValue, ColumnType, file_habits, gather_evidence, is_blank
-from turnmark.corpora.data_tables import LARGE_CELLS, MAX_COLUMNS, data_rows, tables_of_document
+from turnmark.corpora.data_tables import MAX_COLUMNS, data_rows, tables_of_document
 from turnmark.corpora.languages import detect_language
 from turnmark.corpora.tables import row_markdown
 from turnmark.corpora.text import CJK
@@ -40,7 +40,7 @@ CREATE TABLE turnmark_tables (
     "path" TEXT NOT NULL, "sheet" TEXT NOT NULL, "section" TEXT NOT NULL, "page" INTEGER, "caption" TEXT NOT NULL,
     "columns" TEXT NOT NULL, "rows" INTEGER NOT NULL, "totals" INTEGER NOT NULL, "start" INTEGER NOT NULL,
     "end" INTEGER NOT NULL, "date" TEXT NOT NULL, "first_row" INTEGER, "first_offset" INTEGER, "row_room" INTEGER,
-    "digest" TEXT NOT NULL
+    "shown_rows" INTEGER NOT NULL,    "digest" TEXT NOT NULL
 );
 CREATE INDEX turnmark_by_document ON turnmark_tables ("document");
 CREATE VIRTUAL TABLE turnmark_words USING fts5(
@@ -52,7 +52,7 @@ CREATE VIRTUAL TABLE turnmark_rows USING fts5(
 """
 _CATALOG = tuple(
     """name document title path sheet section page caption columns rows totals start end date first_row first_offset
-    row_room digest""".split()
+    row_room shown_rows digest""".split()
 )
 _AFFINITY = {"integer": "INTEGER", "real": "REAL", "date": "TEXT", "text": "TEXT"}
 _UNSPACED = re.compile(f"[{CJK}]")
@@ -76,6 +76,7 @@ class _Typed:
     first_row: int | None = None
     first_offset: int | None = None
     row_room: int = 0
+    shown_rows: int = 0
 
 
 class TableWriter:
@@ -108,7 +109,8 @@ class TableWriter:
         with self._db:
             for table, columns in zip(tables, evidence, strict=True):
                 typed = _Typed(table, [column.type(habits) for column in columns])
-                if table.packed or len(table.rows) * len(columns) > LARGE_CELLS:
+                typed.shown_rows = _shown_rows(document, table)
+                if table.packed or len(table.rows) > typed.shown_rows:
                     typed.first_row, typed.first_offset = self._searched_rows, offset
                 digests.append(self._write(document, typed))
                 offset += typed.rows * typed.row_room
@@ -155,6 +157,7 @@ class TableWriter:
             "columns": json.dumps([column.model_dump() for column in table.columns], ensure_ascii=False),
             "rows": table.rows, "totals": table.totals, "start": data.start, "end": data.end, "date": document.date,
             "first_row": table.first_row, "first_offset": table.first_offset, "row_room": table.row_room,
+            "shown_rows": table.shown_rows,
         }  # fmt: skip
         digest.update(json.dumps({**entry, "first_row": None}).encode())
         self._catalog({"name": name, **entry, "digest": digest.hexdigest()}, " ".join(words))
@@ -279,6 +282,11 @@ class CurrentTables:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
+
+
+def _shown_rows(document: Document, table: TableData) -> int:
+    """Return how many of the first rows of a table the text of its document shows."""
+    return max(document.text.count("\n", table.start, table.end) - 1, 0)
 
 
 def _labels(table: TableData) -> list[str]:

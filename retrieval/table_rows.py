@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from math import log
@@ -21,6 +21,7 @@ import numpy as np
 from turnmark.corpora.function_words import content_words
 from turnmark.corpora.tables import row_markdown
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.store import StoredText
 from turnmark.retrieval.table_files import searchable
 from turnmark.retrieval.table_names import quoted
 from turnmark.retrieval.table_records import TableColumn, TablePart, damaged, read_only
@@ -34,7 +35,8 @@ MAX_FREQUENCY = 200_000
 ROWS_AROUND = 25
 """Number of rows before and after a row that are its neighbors."""
 _MAX_WORDS = 30
-_FIELDS = tuple("name document title path section columns rows date first_row first_offset row_room".split())
+_PAGE_ROWS = 5_000
+_FIELDS = tuple("name document title path section columns rows date first_row first_offset row_room shown_rows".split())
 
 
 class FoundRow(NamedTuple):
@@ -56,6 +58,7 @@ class _LargeTable(NamedTuple):
     first_row: int
     first_offset: int
     row_room: int
+    shown_rows: int
     number: int
 
     @property
@@ -143,7 +146,7 @@ class RowFinder:
             scores[rows] += weight
         allowed = np.zeros(total + 1, dtype=np.bool_)
         for table in tables:
-            allowed[table.first_row + 1 : table.first_row + 1 + table.rows] = True
+            allowed[table.first_row + 1 + table.shown_rows : table.first_row + 1 + table.rows] = True
         numbers = np.flatnonzero((scores > 0) & allowed)
         return numbers, np.minimum(scores[numbers] / possible, 1.0) if possible else np.zeros(len(numbers))
 
@@ -197,6 +200,13 @@ class RowFinder:
                 )
             )
         return passages
+
+    def texts(self, where: Mapping[str, str]) -> Iterator[StoredText]:
+        """Yield the rows that the texts of their documents do not show."""
+        for table in self._under(where):
+            for first in range(table.shown_rows + 1, table.rows + 1, _PAGE_ROWS):
+                for row in self._passages(table, first, min(first + _PAGE_ROWS - 1, table.rows)):
+                    yield StoredText(row.id, row.document, row.title, row.section, row.text)
 
     def around(self, document: str, start: int) -> list[Passage]:
         """Return the row at an offset of a document, with the rows before and after it; empty if no row is there."""

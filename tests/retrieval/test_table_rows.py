@@ -9,6 +9,7 @@ import pytest
 
 import turnmark as tm
 from turnmark.corpora.data_tables import LARGE_CELLS
+from turnmark.retrieval.registry import open_retriever
 
 ROWS = LARGE_CELLS // 4 + 1_000
 COMMON = 30
@@ -89,3 +90,13 @@ def test_statements_compute_over_all_rows(orders: Path) -> None:
     numbers = [number for number in range(ROWS) if number % 7 == 3]
     assert result.rows == ((len(numbers), sum(numbers) + 0.5 * len(numbers)),)
     assert result.basis[0].count == len(numbers)
+
+
+def test_counts_see_every_row_once(orders: Path) -> None:
+    collection = open_retriever("bm25", tm.Index.build(orders, "orders", retriever="bm25")).collection()
+    assert collection is not None
+    assert collection.grep("zebra").times == {"orders.csv": 1}
+    assert collection.grep("PO-00003").times == {"orders.csv": 1}
+    assert collection.grep("Customer 3").times == {"orders.csv": sum(1 for number in range(ROWS) if number % 7 == 3)}
+    assert [entry.document for entry, _ in collection.containing("zebra")] == ["orders.csv"]
+    assert collection.grep("zebra", where={"path": "*.md"}).times == {}

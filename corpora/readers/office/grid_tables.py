@@ -11,8 +11,6 @@ from turnmark.corpora.text import heading_text
 from turnmark.corpora.types import Block, Document, TableData
 
 _MAX_VALUES = 1_000  # different texts of a column that are counted
-_EXAMPLES = 3
-_EXAMPLE_LENGTH = 40
 
 
 @dataclass
@@ -52,13 +50,17 @@ class GridTable:
 
 def tables_in(document: Document, tables: Sequence[GridTable]) -> tuple[TableData, ...]:
     """Return the tables of sheets with their places in the document that was made from the sheets."""
-    blocks = _table_blocks(document)
+    blocks = list(_table_blocks(document))
     found: list[TableData] = []
+    next_block, end = 0, 0
     for table in tables:
-        for section, block in blocks:
+        for number, (section, block) in enumerate(blocks[next_block:], next_block):
             if document.text.count("\n", block.start, block.end) + 1 == table.lines:
                 found.append(table.data(block.start, block.end, section))
+                next_block, end = number + 1, block.end
                 break
+        else:  # its Markdown is not read as one table; the rows are kept all the same
+            found.append(table.data(end, end, table.sheet))
     return tuple(found)
 
 
@@ -97,7 +99,7 @@ def description_of(table: GridTable, shown: int) -> list[str]:
 
 
 class _Range:
-    """The values of a column: their smallest and largest, or different texts."""
+    """The values of a column: their smallest and largest, or the number of different texts."""
 
     def __init__(self, kind: ColumnType) -> None:
         self._kind = kind
@@ -119,9 +121,9 @@ class _Range:
     def describe(self) -> str:
         """Describe the column in words."""
         if self._kind.kind == "text":
-            examples = "; ".join(text[:_EXAMPLE_LENGTH] for text in list(self._texts)[:_EXAMPLES])
+            # Without examples: a count of a value would count them, too.
             count = f"more than {_MAX_VALUES:,}" if len(self._texts) > _MAX_VALUES else f"{len(self._texts):,}"
-            return f"text, {count} different values, e.g. {examples}" if self._texts else "empty"
+            return f"text, {count} different values" if self._texts else "empty"
         unit = f" ({self._kind.unit})" if self._kind.unit else ""
         name = "dates" if self._kind.kind == "date" else "numbers"
         return f"{name}{unit} from {self._low} to {self._high}"
