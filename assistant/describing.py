@@ -32,7 +32,7 @@ from turnmark.core.console import Progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import home
 from turnmark.core.specs import parse_spec
-from turnmark.core.untrusted import one_line
+from turnmark.core.untrusted import describe_error, one_line
 from turnmark.corpora.descriptions import clean_description
 from turnmark.corpora.types import MEDIA_TYPES, Picture
 from turnmark.retrieval.describing import DescribingPlan, Descriptions, PictureTask
@@ -246,16 +246,17 @@ class _Work:
                 if self.required:
                     raise error
                 self.ended = one_line(error)
-        elif not isinstance(error, OSError):
+        elif not isinstance(error, Exception):  # such as Ctrl-C
             raise error
-        self.failures[task.picture.sha256] = one_line(error)
+        reason = one_line(error) if isinstance(error, GeneratorError) else describe_error(error)
+        self.failures[task.picture.sha256] = reason
         self.progress.advance()
         self.failed_in_a_row += 1
         if self.failed_in_a_row < MAX_FAILURES_IN_A_ROW:
             return
         if not self.texts and self.required:
             raise TurnmarkError(
-                f"no picture could be described ({one_line(error)}); build again when it can, or without --describe"
+                f"no picture could be described ({reason}); build again when it can, or without --describe"
             ) from error
         self.ended = self.ended or f"{MAX_FAILURES_IN_A_ROW} descriptions failed one after the other"
 

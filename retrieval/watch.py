@@ -222,6 +222,8 @@ def describe_changes(report: BuildReport) -> str:
     parts = []
     if report.changed or not report.gone:
         parts.append(f"indexed {report.changed} changed file{'' if report.changed == 1 else 's'}")
+    if report.described:
+        parts.append(f"{report.described} picture{'' if report.described == 1 else 's'} described")
     if report.gone:
         parts.append(f"{report.gone} document{'' if report.gone == 1 else 's'} removed")
     return f"{', '.join(parts)} in {report.seconds:.1f} s"

@@ -56,7 +56,8 @@ async def _on_response(response: Any) -> None:
     if response.status_code < 400:
         return
     body = await response.aread()
-    tally.problem = f"{response.status_code}: {excerpt(_error_message(_json_or_text(body)))}".rstrip(": ")
+    said = _without_pictures(_error_message(_json_or_text(body)))
+    tally.problem = f"{response.status_code}: {excerpt(said)}".rstrip(": ")
     words = body.decode("utf-8", "replace")
     if response.status_code == 500 and (objects_to_system(words) or _PICTURE_OBJECTION.search(words)):
         response.headers["x-should-retry"] = "false"
@@ -342,10 +343,19 @@ class EndpointFault(GeneratorError):
         self.status, self.words, self.broken = status, words, broken
 
 
+_PICTURE_DATA = re.compile(r"(data:image/[\w.+-]{1,40};base64,)[A-Za-z0-9+/=\s]{8,}")
+
+
+def _without_pictures(words: str) -> str:
+    """Return an error's text without the pictures of a request that it repeats."""
+    return _PICTURE_DATA.sub(r"\1…", words)
+
+
 def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) -> EndpointFault:
     """Return the fault of an HTTP error status; for the arguments see `faults`."""
     complete = redact(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
-    words = excerpt(redact(_error_message(body), secret))
+    complete = _without_pictures(complete)
+    words = excerpt(_without_pictures(redact(_error_message(body), secret)))
     detail = f": {words}" if words else ""
     if status in (401, 403):
         # Without the endpoint's text, which may quote the key in a masked form.
@@ -380,7 +390,7 @@ def inner_fault(event: Any, label: str, key_env: str, secret: str, streamed: boo
     status = int(code) if isinstance(code, int) or str(code).isdecimal() else 0
     if 400 <= status < 500:
         return status_fault(status, event, label, key_env, secret)
-    words = excerpt(redact(_error_message(event), secret))
+    words = excerpt(_without_pictures(redact(_error_message(event), secret)))
     if _TOO_LONG.search(words):
         return status_fault(400, event, label, key_env, secret)
     failed = "failed in the middle of its reply" if streamed else f"failed{f' ({status})' if status else ''}"
@@ -457,7 +467,7 @@ def faults(label: str, key_env: str, key: str) -> Iterator[None]:
         problem = "broke off in the middle of its reply" if broken else f"cannot be reached: {_unreached(error)}"
         raise EndpointFault("unavailable", f"{label} {problem}", broken=broken) from None
     except openai.APIError as error:  # an error event inside a stream
-        detail = excerpt(redact(str(error.message), key))
+        detail = excerpt(_without_pictures(redact(str(error.message), key)))
         raise EndpointFault(
             "unavailable", f"{label} failed in the middle of its reply: {detail}", broken=True
         ) from None

@@ -70,6 +70,11 @@ class ReplayGenerator(GeneratorBase):
         self._delay = delay
         self._lock = threading.Lock()
 
+    @property
+    def takes_pictures(self) -> bool:
+        """A script stands for a model of any kind."""
+        return True
+
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """Return the next matching reply of the script; limits, temperature and schema are ignored."""
         line = self._take(messages[-1].content if messages else "")

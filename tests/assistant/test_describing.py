@@ -315,6 +315,36 @@ def test_key_is_in_no_file_of_the_index_or_the_cache(notes, monkeypatch):
     assert not any(b"sk-very-secret" in path.read_bytes() for path in home().rglob("*") if path.is_file())
 
 
+def test_table_of_a_description_becomes_a_table_of_the_document(notes):
+    rows = "".join(f"| {hour}:00 | {hour * 1.5} |\n" for hour in range(8, 16))
+    reply = describes(notes)
+    reply.replies[hash_of(notes / "soft.png")] = f"A line chart of pressure.\n\n| hour | bar |\n|---|---|\n{rows}"
+    with ScriptedServer(reply) as server:
+        build(notes, server)
+    tables = open_index("notes").tables
+    [table] = tables.tables()
+    assert (table.document, table.rows) == ("kettle.md", 8)
+    assert tables.run(f"SELECT max(bar) FROM {table.name}").rows[0][0] == 22.5
+
+
+def test_generator_of_your_own_that_fails_in_its_own_way_is_reported_for_each_picture(notes, tmp_path, monkeypatch):
+    (tmp_path / "half_blind.py").write_text(
+        "from turnmark.assistant.generators.base import GeneratorBase, Completion\n"
+        "from turnmark.assistant.types import Usage\n"
+        "class Mine(GeneratorBase):\n"
+        "    name, context_tokens, reply_tokens, takes_pictures, at_once = 'mine', 1000, 100, True, 1\n"
+        "    def complete(self, messages, **options):\n"
+        "        if b'lid' in messages[-1].content.encode():\n"
+        "            raise ZeroDivisionError('blind')\n"
+        "        return Completion(text='A chart.', finish_reason='stop', usage=Usage(), model='m', max_tokens=9)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    (notes / "lamp.md").write_text("# Lamp\n\n![The lid](hard.png)\n")
+    report = build_index(notes, "notes", retriever="bm25", describe="python:half_blind:Mine")
+    assert report.described == 1
+    assert {problem.what for problem in report.problems} == {"a picture is not described: ZeroDivisionError: blind"}
+
+
 def test_python_api_describes_too(notes):
     with ScriptedServer(describes(notes)) as server:
         index = tm.Index.build(notes, "notes", retriever="bm25", describe=f"openai:eyes@{server.url}", budget="50k")
@@ -356,6 +386,7 @@ def test_watched_index_describes_a_new_picture(notes):
         finally:
             watch.stop()
             thread.join(30)
+    assert any("indexed 1 changed file, 1 picture described in" in line for line in said)
     assert any("Three equal bars." in passage.text for passage in tm.Index.open("notes"))
 
 

@@ -75,6 +75,18 @@ def test_objection_to_one_picture_does_not_mean_that_no_picture_is_taken(words):
         assert generator.complete(ask_about(BLUE)).text == "Blue."
 
 
+def test_error_that_repeats_the_request_is_shown_without_the_picture():
+    large = PromptPicture(content=b"\x89PNG" + bytes(range(256)) * 40, media_type="image/png")
+
+    def echo(body):
+        return Status(400, body={"error": {"message": f"Could not process image: {body['messages'][1]['content']}"}})
+
+    with ScriptedServer(echo) as server, pytest.raises(GeneratorError) as raised:
+        opened(server).complete(ask_about(large))
+    assert "Could not process image" in str(raised.value)
+    assert large.data_uri[22:60] not in str(raised.value)
+
+
 def test_objection_to_a_message_without_pictures_is_no_refusal_of_pictures():
     with ScriptedServer(Status(400, "Model does not support images."), Say("Red.")) as server:
         generator = opened(server)

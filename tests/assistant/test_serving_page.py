@@ -11,6 +11,7 @@ from PIL import Image
 from tests.assistant.manual import write_manual
 from tests.assistant.notes import notes
 from tests.assistant.serving import Server, said, serving
+from tests.drawn import DescribesPictures, draw_bars
 from tests.evaluation.chromium import WHY, Page, browser, found
 from tests.patience import PATIENCE
 from tests.servers import Say, ScriptedServer
@@ -167,6 +168,29 @@ def test_source_in_a_pdf_shows_its_page_with_the_passage_marked(tmp_path, monkey
         assert all(url.startswith((running.url, f"blob:{running.url}")) for url in chromium.asked)
         picture = chromium.picture(tmp_path / "page.png")
         assert YELLOW in {colour for _, colour in Image.open(picture).convert("RGB").getcolors(10**7) or []}
+
+
+def test_source_that_describes_a_picture_shows_it(tmp_path, monkeypatch, chromium):
+    folder = tmp_path / "notes"
+    sha256 = draw_bars(folder / "weeks.png", 60, 20, 90)
+    (folder / "kettle.md").write_text(f"# Kettle\n\n![Weeks {EVIL}](weeks.png)\n")
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    with ScriptedServer(DescribesPictures({sha256: f"A chart of twelve weeks. {EVIL}"})) as describing:
+        build_index(folder, "demo", retriever="bm25", describe=f"openai:eyes@{describing.url}")
+    secret = tmp_path / "token"
+    secret.write_text(TOKEN)
+    secret.chmod(0o600)
+    with serving(tmp_path / "home", "--token", str(secret)) as running:
+        opened(chromium, running)
+        ask(chromium, "How many weeks are in the chart?")
+        done(chromium)
+        chromium.run("document.querySelector('.cite').focus(); 1")
+        enter(chromium)
+        chromium.wait(lambda: count(chromium, ".source.found img.page"))
+        chromium.wait(lambda: chromium.run("document.querySelector('img.page').naturalWidth") == 160)
+        assert "described by eyes" in chromium.run("document.querySelector('.source.found').textContent")
+        assert chromium.run("window.evil") is None
+        assert all(url.startswith((running.url, f"blob:{running.url}")) for url in chromium.asked)
 
 
 @pytest.mark.parametrize("width", [1280, 390])
