@@ -23,7 +23,8 @@ class DocumentMatch(DocumentEntry):
     """A document in a list."""
 
     matches: int | None = Field(
-        default=None, description="number of its passages that contain all of the words; null: no words were given"
+        default=None,
+        description="number of its passages, and rows of large tables, that contain all of the words; null: no words were given",
     )
 
 
@@ -36,6 +37,8 @@ def list_documents(index: Index, words: str = "") -> list[DocumentMatch]:
         shown = ellipsize(one_line(words), MAX_WORDS_CHARACTERS)
         raise RequestError(f"words: {shown!r} contains only words that are too common; use rarer ones")
     counts = Counter(index.store.documents_of(index.bm25.rows_with(words)))
+    for finder in index.row_finders:
+        counts.update(finder.counts(words))
     matching = [
         DocumentMatch(**entry.model_dump(), matches=counts[entry.document])
         for entry in entries

@@ -29,10 +29,14 @@ from turnmark.retrieval.table_records import TableColumn, read_only
 TABLES_FILE = "tables/tables.db"
 UNFINISHED_TABLES = "kept.tables.db"
 """Name of the file while the documents are read."""
-TABLES_VERSION = 1
+TABLES_VERSION = 2
 """Version of the file. Tables of another version are not taken over by a build."""
 MAX_WORDS = 200_000
 """Characters of the cells of a table that are indexed to find it."""
+MAX_LISTED_VALUES = 12
+"""Number of different texts of a column up to which the catalog lists them."""
+MAX_LISTED_LENGTH = 40
+"""Characters of the longest listed text."""
 _BATCH_ROWS = 2_000
 _SCHEMA = """
 CREATE TABLE turnmark_tables (
@@ -71,12 +75,35 @@ class _Typed:
     types: list[ColumnType]
     columns: list[TableColumn] = field(default_factory=list)
     unparsed: list[int] = field(default_factory=list)
+    summaries: list[_Summary] = field(default_factory=list)
     rows: int = 0
     totals: int = 0
     first_row: int | None = None
     first_offset: int | None = None
     row_room: int = 0
     shown_rows: int = 0
+
+
+@dataclass
+class _Summary:
+    """The values of a column: the smallest and largest, or all different texts while they are few."""
+
+    is_text: bool
+    low: CellValue = None
+    high: CellValue = None
+    texts: dict[str, None] | None = field(default_factory=dict)
+
+    def add(self, value: CellValue) -> None:
+        """Count a value; all values of a column are of one type."""
+        if value is None:
+            return
+        if not self.is_text:
+            self.low = value if self.low is None or value < self.low else self.low  # type: ignore[operator]
+            self.high = value if self.high is None or value > self.high else self.high  # type: ignore[operator]
+        elif self.texts is not None:
+            self.texts[str(value)] = None
+            if len(self.texts) > MAX_LISTED_VALUES or len(str(value)) > MAX_LISTED_LENGTH:
+                self.texts = None
 
 
 class TableWriter:
@@ -126,6 +153,7 @@ class TableWriter:
             [(column, text, _AFFINITY[kind.kind]) for (column, text), kind in zip(names, table.types, strict=True)],
         )
         table.unparsed = [0] * len(labels)
+        table.summaries = [_Summary(kind.kind == "text") for kind in table.types]
         digest = hashlib.sha256()
         words: list[str] = []
         room = MAX_WORDS
@@ -147,10 +175,14 @@ class TableWriter:
                 batch = []
         digest.update(repr(batch).encode("utf-8", "surrogatepass"))
         self._db.executemany(insert, batch)
+        columns = zip(names, labels, table.types, table.unparsed, table.summaries, strict=True)
         table.columns = [
-            TableColumn(name=column, label=label, type=kind.kind, unit=kind.unit, text_name=text, unparsed=unparsed)
-            for (column, text), label, kind, unparsed in zip(names, labels, table.types, table.unparsed, strict=True)
-        ]
+            TableColumn(
+                name=column, label=label, type=kind.kind, unit=kind.unit, text_name=text, unparsed=unparsed,
+                low=summary.low, high=summary.high, values=tuple(sorted(summary.texts or ())),
+            )
+            for (column, text), label, kind, unparsed, summary in columns
+        ]  # fmt: skip
         entry = {
             "document": document.id, "title": document.title, "path": document.path,
             "sheet": data.sheet, "section": data.section, "page": data.page, "caption": data.caption,
@@ -313,6 +345,9 @@ def _value_rows(table: _Typed) -> Iterator[tuple[list[str], tuple[CellValue, ...
                 stored_row.append(text or None)
                 table.unparsed[at] += value is None and not is_blank(text)
         is_total = totals.is_total(cells, values)
+        if not is_total:
+            for summary, value in zip(table.summaries, values, strict=True):
+                summary.add(value)
         table.rows += 1
         table.totals += is_total
         yield cells, (*stored_row, row.number, int(is_total))

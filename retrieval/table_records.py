@@ -29,6 +29,12 @@ class TableColumn(Record):
     """Name of the column with the cells as shown; empty for a column of text, which has them itself."""
     unparsed: int = 0
     """Number of filled cells that are no number (or date) and therefore NULL."""
+    low: CellValue = None
+    """Smallest value of a column that is not text, without totals."""
+    high: CellValue = None
+    """Largest value of such a column."""
+    values: tuple[str, ...] = ()
+    """All different texts of a column of text, if they are few and short; otherwise empty."""
 
 
 class StoredTable(Record):

@@ -27,7 +27,9 @@ from turnmark.retrieval.table_names import quoted
 from turnmark.retrieval.table_records import TableColumn, TablePart, damaged, read_only
 
 MAX_TIED_ROWS = 50
-"""Maximum number of rows that match equally well. More rows are no answer; they are counted with SQL."""
+"""Maximum number of rows that match equally well and are all returned. More rows are no answer, but examples."""
+EXAMPLES = 2
+"""Number of rows that are returned of more rows that match equally well."""
 MIN_SHARE = 0.5
 """Minimum share of the words of a query, weighted by their rarity, that a row has in common with it."""
 MAX_FREQUENCY = 200_000
@@ -105,7 +107,7 @@ class RowFinder:
     def find(self, text: str, k: int, where: Mapping[str, str]) -> list[FoundRow]:
         """Return at most `k` rows that have a good part of the words of a text, best first.
 
-        No row is returned if many match equally well.
+        If very many match equally well, only a few examples are returned.
         """
         scored = self._scores(text, where)
         if scored is None or not len(scored[0]):
@@ -114,7 +116,7 @@ class RowFinder:
         order = np.argsort(-shares, kind="stable")[: MAX_TIED_ROWS + 1]
         best = [at for at in order.tolist() if shares[at] >= MIN_SHARE]
         if len(best) > MAX_TIED_ROWS and shares[best[-1]] >= shares[best[0]]:
-            return []
+            best = best[:EXAMPLES]
         return [FoundRow(self._passage(int(numbers[at])), float(shares[at])) for at in best[:k]]
 
     def best_share(self, text: str) -> float:
@@ -125,6 +127,21 @@ class RowFinder:
     def knows(self, word: str) -> bool:
         """Return whether a row contains a word."""
         return bool(self._tables) and all(len(self._rows_with(token)) for token in _words(word))
+
+    def counts(self, words: str) -> dict[str, int]:
+        """Return document -> number of its rows that contain all of the words; without those that its text shows."""
+        tokens = _words(words)
+        if not tokens:
+            return {}
+        rows = set(self._rows_with(tokens[0]).tolist()).intersection(*(self._rows_with(each) for each in tokens[1:]))
+        counts: dict[str, int] = {}
+        for table in self._tables:
+            first = table.first_row + 1 + table.shown_rows
+            count = sum(1 for row in rows if first <= row <= table.first_row + table.rows)
+            if count:
+                document = f"{self._name}:{table.document}".lstrip(":")
+                counts[document] = counts.get(document, 0) + count
+        return counts
 
     def _scores(self, text: str, where: Mapping[str, str]) -> tuple[Any, Any] | None:
         """Return the rows with words of a text, and the share of the words that each has; None without tables."""

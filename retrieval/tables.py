@@ -85,24 +85,19 @@ class TableStore:
         return [each for each in self._all if each[1] in allowed[each[0].name]]
 
     def find(self, words: str, limit: int, where: Mapping[str, str] | None = None) -> list[StoredTable]:
-        """Return the tables that contain any of the words, best first.
+        """Return the tables that contain any of the words: those with the most of the words first.
 
-        Words in the name, the title, the headings and the labels count more than words in the cells. Without words,
-        the first tables are returned.
+        Among these, words in the name, the title, the headings and the labels count more than words in the cells.
+        Without words, the first tables are returned.
         """
         candidates = self._under(where)
         wanted = " ".join(content_words(words)) or words
-        tokens = list(dict.fromkeys(re.findall(r"\w+", searchable(wanted.lower()))))[:_MAX_SEARCH_WORDS]
+        tokens = list(dict.fromkeys(re.findall(r"[^\W_]+", searchable(wanted.lower()))))[:_MAX_SEARCH_WORDS]
         if not tokens:
             return [table for _, _, table in candidates[:limit]]
-        match = " OR ".join(f'"{token}"' for token in tokens)
-        ranks: dict[tuple[str, int], float] = {}
-        weights = ", ".join(map(str, WORD_WEIGHTS))
+        ranks: dict[tuple[str, int], tuple[int, float]] = {}
         for part in self.parts:
-            statement = (
-                f"SELECT rowid, bm25(turnmark_words, {weights}) FROM turnmark_words WHERE turnmark_words MATCH ?"
-            )
-            ranks |= {(part.name, number): rank for number, rank in _read(part.path, statement, [match])}
+            ranks |= {(part.name, number): rank for number, rank in _ranks(part.path, tokens).items()}
         ranked = [each for each in candidates if (each[0].name, each[1]) in ranks]
         ranked.sort(key=lambda each: ranks[each[0].name, each[1]])
         return [table for _, _, table in ranked[:limit]]
@@ -142,6 +137,25 @@ def _read(path: Path, statement: str, values: Sequence[Any] = ()) -> list[tuple[
             return db.execute(statement, values).fetchall()
     except sqlite3.DatabaseError as error:
         raise damaged(path, error) from error
+
+
+def _ranks(path: Path, tokens: Sequence[str]) -> dict[int, tuple[int, float]]:
+    """Return number of a table -> its rank by words, smaller for better ones; tables without any word are left out."""
+    found: dict[int, set[str]] = {}
+    large = _read(path, 'SELECT "number", "first_row", "rows" FROM turnmark_tables WHERE "first_row" IS NOT NULL')
+    for token in tokens:
+        words = [f'"{token}"']
+        for (number,) in _read(path, "SELECT rowid FROM turnmark_words WHERE turnmark_words MATCH ?", words):
+            found.setdefault(number, set()).add(token)
+        for number, first, rows in large:
+            # The other index has only the beginning of a large table.
+            statement = "SELECT 1 FROM turnmark_rows WHERE turnmark_rows MATCH ? AND rowid BETWEEN ? AND ? LIMIT 1"
+            if _read(path, statement, [*words, first + 1, first + rows]):
+                found.setdefault(number, set()).add(token)
+    weights = ", ".join(map(str, WORD_WEIGHTS))
+    statement = f"SELECT rowid, bm25(turnmark_words, {weights}) FROM turnmark_words WHERE turnmark_words MATCH ?"
+    scores = dict(_read(path, statement, [" OR ".join(f'"{token}"' for token in tokens)]))
+    return {number: (-len(words), scores.get(number, 0.0)) for number, words in found.items()}
 
 
 def _numbers_where(path: Path, where: Mapping[str, str]) -> set[int]:

@@ -9,7 +9,9 @@ import pytest
 
 import turnmark as tm
 from turnmark.corpora.data_tables import LARGE_CELLS
+from turnmark.retrieval.listing import list_documents
 from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.table_rows import EXAMPLES
 
 ROWS = LARGE_CELLS // 4 + 1_000
 COMMON = 30
@@ -52,9 +54,17 @@ def test_the_neighbors_of_a_row_are_the_rows_around_it(orders: Path) -> None:
     assert row not in index.neighbors(first)
 
 
-def test_values_that_many_rows_share_are_not_listed(orders: Path) -> None:
+def test_of_many_rows_with_a_value_some_are_returned(orders: Path) -> None:
     index = tm.Index.build(orders, "orders", retriever="bm25")
-    assert all("rows" not in hit.found for hit in index.search("orders from Köln", 5))
+    hits = [hit for hit in index.search("Köln", 5) if "rows" in hit.found]
+    assert len(hits) == EXAMPLES
+    assert all("Köln" in hit.passage.text for hit in hits)
+
+
+def test_a_table_is_found_by_a_value_of_its_last_rows(orders: Path) -> None:
+    tables = tm.Index.build(orders, "orders", retriever="bm25").tables
+    assert tables is not None
+    assert [table.name for table in tables.find("zebra", 3)] == ["orders"]
 
 
 def test_a_filter_leaves_out_the_rows_of_other_documents(orders: Path) -> None:
@@ -100,3 +110,9 @@ def test_counts_see_every_row_once(orders: Path) -> None:
     assert collection.grep("Customer 3").times == {"orders.csv": sum(1 for number in range(ROWS) if number % 7 == 3)}
     assert [entry.document for entry, _ in collection.containing("zebra")] == ["orders.csv"]
     assert collection.grep("zebra", where={"path": "*.md"}).times == {}
+
+
+def test_documents_are_listed_by_values_of_their_rows(orders: Path) -> None:
+    index = tm.Index.build(orders, "orders", retriever="bm25")
+    assert [(each.document, each.matches) for each in list_documents(index, "zebra lot")] == []
+    assert [(each.document, each.matches) for each in list_documents(index, "zebra Köln")] == [("orders.csv", 1)]

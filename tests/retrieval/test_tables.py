@@ -260,3 +260,17 @@ def test_names_are_readable_unique_and_no_keywords(tmp_path: Path) -> None:
     columns = {column.label: column.name for column in first.columns}
     assert columns.pop("2024") == "c_2024"
     assert columns == {"Order": "order_", "order": "order_2", "Größe %": "grosse_percent", "column 4": "column_4"}
+
+
+def test_columns_have_their_range_or_their_few_values(docs: Path) -> None:
+    columns = {column.name: column for column in stored(docs).tables()[1].columns}
+    assert (columns["amount"].low, columns["amount"].high) == (20.25, 1234.5)
+    assert (columns["paid_on"].low, columns["paid_on"].high) == ("2024-03-01", "2024-05-31")
+    assert columns["team"].values == ("North", "South")
+    assert columns["amount"].values == ()
+
+
+def test_tables_with_more_of_the_words_come_first(docs: Path) -> None:
+    (docs / "hotels.csv").write_text("Hotel,Stars\nRitz hotel,5\nSea hotel,4\n", encoding="utf-8")
+    found = stored(docs).find("taxi or hotel in the south", 5)
+    assert [table.name for table in found] == ["spending", "hotels"]
