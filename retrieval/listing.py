@@ -24,7 +24,8 @@ class DocumentMatch(DocumentEntry):
 
     matches: int | None = Field(
         default=None,
-        description="number of its passages, and rows of large tables, that contain all of the words; null: no words were given",
+        description="number of its passages and rows of large tables that contain all of the words; "
+        "null: no words were given",
     )
 
 

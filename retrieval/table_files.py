@@ -75,7 +75,7 @@ class _Typed:
     types: list[ColumnType]
     columns: list[TableColumn] = field(default_factory=list)
     unparsed: list[int] = field(default_factory=list)
-    summaries: list[_Summary] = field(default_factory=list)
+    summaries: list[_ColumnRange] = field(default_factory=list)
     rows: int = 0
     totals: int = 0
     first_row: int | None = None
@@ -85,7 +85,7 @@ class _Typed:
 
 
 @dataclass
-class _Summary:
+class _ColumnRange:
     """The values of a column: the smallest and largest, or all different texts while they are few."""
 
     is_text: bool
@@ -153,7 +153,7 @@ class TableWriter:
             [(column, text, _AFFINITY[kind.kind]) for (column, text), kind in zip(names, table.types, strict=True)],
         )
         table.unparsed = [0] * len(labels)
-        table.summaries = [_Summary(kind.kind == "text") for kind in table.types]
+        table.summaries = [_ColumnRange(kind.kind == "text") for kind in table.types]
         digest = hashlib.sha256()
         words: list[str] = []
         room = MAX_WORDS
