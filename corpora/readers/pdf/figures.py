@@ -7,6 +7,7 @@ no figures. The labels around a group are part of the figure.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -17,7 +18,9 @@ from turnmark.corpora.readers.pdf.shapes import DrawnShape, ShapeKind
 from turnmark.corpora.readers.pdf.text_patterns import begins_as_caption
 from turnmark.corpora.readers.pdf.turning import Box
 
-_BACKGROUND_SHARE = 0.85  # of the page; a shape that covers more is behind the text
+_BACKGROUND_SHARE = 0.85  # of the page; a picture or drawing that covers more is behind the text
+_FRAME_SHARE = 0.6  # of the page; a line or box around more is a frame
+_BAND_SHARE = 0.95  # of the width or height of the page; a shape that long is a band across it
 _MAX_BACKGROUND_CHARACTERS = 150  # on a page whose picture covers it; with more text, the picture is a background
 _RULE_GAP = 14.0  # points between the curves of a figure and its axes or frame
 _CELL = 4.0  # points; shapes in the same or neighboring cells of this size are one group
@@ -37,9 +40,18 @@ _MIN_TEXT_BOX_AREA = 2_500.0  # square points; a smaller one may be the node of 
 _MIN_CURVES = 3
 _MIN_BOXES = 3
 _MIN_FILLED_CELLS = 0.6  # of the boxes with text in them; then they are cells
+_MAX_MEETING_BOXES = 300  # that are compared with each other
+_MEETING_GAP = 2.0  # points
+_MIN_MEETING_SHARE = 0.5
+_MIN_CONNECTORS = 0.5  # lines and arrowheads for each box of a diagram
 _MIN_ROW_WIDTH = 0.9  # of the group; so wide a box is a row
 _MIN_LINES_IN_ROWS = 0.8  # of the lines of text; then the group is a listing or a table with shaded rows
-_MIN_INNER_RULES = 5  # in a box, such as the bars of a chart
+_MIN_TEXT_LINES = 3
+_EDGE_TOLERANCE = 3.0  # points
+_MIN_ALIGNED_SHARE = 0.7  # of the lines in an area, which begin at one edge; then it is a text
+_MAX_LINES_PER_PART = 3  # lines of text for each drawn part of a figure
+_MIN_SHARED = 0.3  # of the smaller figure; overlapping figures are one
+_MIN_INNER_RULES = 9  # and marks in a box, such as the bars of a chart
 _MAX_INNER_RULE_LENGTH = 0.85  # of the box; longer rules make a table
 _MAX_LABEL_LENGTH = 60  # characters of a line next to a figure that may be a label
 _LABEL_GAP = 12.0  # points between a figure and its labels
@@ -47,6 +59,7 @@ _TITLE_GAP = 26.0  # points between a figure and the title of an axis
 _MAX_TITLE_LENGTH = 45  # characters of such a title
 _MAX_TITLE_SHIFT = 0.12  # of the side; from the middle of the side to the middle of the title
 _LABEL_OVERHANG = 30.0  # points by which a label may be beyond a side
+_MAX_LABEL_DISTANCE = 45.0  # points between a label and what is drawn
 _LABEL_ROUNDS = 3  # numbers along the axis, its title, the title of the figure
 _MIN_SEPARATING_LENGTH = 35  # characters of a line that separates two figures
 _MARGIN = 3.0  # points around a figure
@@ -83,47 +96,123 @@ def figures_of(shapes: Sequence[DrawnShape], text: Callable[[], Sequence[PlacedL
     if not any(shape.kind not in (ShapeKind.RULE, ShapeKind.MARK) for shape in shapes):
         return []
     lines = text()
-    seeds = _seeds(shapes, lines, bounds)
-    if not seeds:
-        return []
-    rules = [shape.box for shape in shapes if shape.kind is ShapeKind.RULE][:_MAX_COMPARED]
-    boxes = [shape.box for shape in shapes if shape.kind is ShapeKind.BOX][:_MAX_COMPARED]
-    groups = _joined_groups(_near(seeds, bounds), lines)
-    figures: list[PdfFigure] = []
-    for group in groups:
-        if _is_figure(group, lines, rules, boxes):
-            is_picture = all(shape.kind is ShapeKind.PICTURE for shape in group.shapes)
-            box = group.box if is_picture else _with_labels(_with_rules(group.box, rules), lines)
-            figures.append(_figure(group, box.within(bounds)))
-    return sorted(_without_nested(figures), key=lambda figure: (-figure.box.top, figure.box.left))
+    page = _Page(shapes, lines, bounds)
+    groups = [*_joined_groups(_near(page.seeds(), bounds), lines), *(_Group([shape]) for shape in page.included())]
+    drawings = [page.drawing(group) for group in groups]
+    pictures = [_picture(group) for group in _near(page.pictures(), bounds) if _is_picture(group)]
+    found = _merged([*filter(None, drawings), *pictures])
+    within = [figure._replace(box=figure.box.within(bounds)) for figure in found]
+    return sorted(within, key=lambda figure: (-figure.box.top, figure.box.left))
 
 
-def _figure(group: _Group, box: Box) -> PdfFigure:
-    pictures = [shape for shape in group.shapes if shape.kind is ShapeKind.PICTURE]
-    if not pictures:
-        return PdfFigure(box)
-    is_only_pictures = len(pictures) == len(group.shapes)
-    places = "/".join(f"{shape.size}-{'-'.join(str(round(edge)) for edge in shape.box)}" for shape in pictures[:50])
-    density, pixels = max(shape.density for shape in pictures), max(shape.pixels for shape in pictures)
-    return PdfFigure(box, density, pixels, places if is_only_pictures else "")
+class _Page:
+    """The shapes and the text of a page, in lists that are short enough to be compared with each other."""
+
+    def __init__(self, shapes: Sequence[DrawnShape], lines: Sequence[PlacedLine], bounds: Box) -> None:
+        self._shapes, self._lines, self._bounds = shapes, lines, bounds
+        self._rules = [shape.box for shape in shapes if shape.kind is ShapeKind.RULE][:_MAX_COMPARED]
+        self._boxes = [shape.box for shape in shapes if shape.kind is ShapeKind.BOX][:_MAX_COMPARED]
+
+    def pictures(self) -> list[DrawnShape]:
+        """Return the pictures, without those behind the text."""
+        pictures = [shape for shape in self._shapes if shape.kind is ShapeKind.PICTURE]
+        if sum(len(line.text) for line in self._lines) <= _MAX_BACKGROUND_CHARACTERS:
+            return pictures
+        return [shape for shape in pictures if self._covered(shape) < _BACKGROUND_SHARE]
+
+    def included(self) -> list[DrawnShape]:
+        """Return the drawings that were included as a whole, without those behind the text."""
+        drawings = [shape for shape in self._shapes if shape.kind is ShapeKind.DRAWING]
+        return [shape for shape in drawings if self._covered(shape) < _BACKGROUND_SHARE]
+
+    def seeds(self) -> list[DrawnShape]:
+        """Return the other shapes that a figure can consist of: no rules, backgrounds, bands and boxes around text."""
+        others = (ShapeKind.RULE, ShapeKind.PICTURE, ShapeKind.DRAWING)
+        drawn = [shape for shape in self._shapes if shape.kind not in others]
+        large = sum(_area(shape.box) >= _MIN_TEXT_BOX_AREA for shape in drawn)
+        seeds = [
+            shape
+            for shape in drawn
+            if shape.kind is ShapeKind.MARK
+            or not (self._is_background(shape) or (large <= _MAX_TEXT_BOXES and _is_text_box(shape.box, self._lines)))
+        ]
+        return [] if all(shape.kind is ShapeKind.MARK for shape in seeds) else seeds
+
+    def _covered(self, shape: DrawnShape) -> float:
+        return _area(shape.box.within(self._bounds)) / max(_area(self._bounds), 1.0)
+
+    def _is_background(self, shape: DrawnShape) -> bool:
+        """Return whether a shape is behind the text, the frame of the page, or a band across it."""
+        wide, high = self._bounds.right - self._bounds.left, self._bounds.top - self._bounds.bottom
+        box = shape.box
+        is_band = box.right - box.left >= _BAND_SHARE * wide or box.top - box.bottom >= _BAND_SHARE * high
+        return is_band or self._covered(shape) >= _FRAME_SHARE
+
+    def drawing(self, group: _Group) -> PdfFigure | None:
+        """Return the figure of a group with its labels; None if it is none."""
+        if not self._is_figure(group):
+            return None
+        return PdfFigure(_with_labels(_with_rules(group.box, self._rules), self._lines))
+
+    def _is_figure(self, group: _Group) -> bool:
+        wide, high = group.box.right - group.box.left, group.box.top - group.box.bottom
+        if min(wide, high) < _MIN_DRAWN_POINTS:
+            return False
+        text = _text_share(group.box, self._lines)
+        curves = group.count(ShapeKind.CURVE) + group.count(ShapeKind.DRAWING)
+        marks, boxes = group.count(ShapeKind.MARK), group.count(ShapeKind.BOX)
+        inside = [rule for rule in self._rules if _has(group.box, _middle(rule))]
+        if self._is_text(group.box, curves + marks + boxes + len(inside)):
+            return False
+        if curves + marks >= _MIN_CURVES and curves:
+            return text <= _MAX_TEXT_SHARE
+        if text > _MAX_BOXED_TEXT_SHARE:
+            return False
+        if curves and (boxes or len(inside) >= 2):
+            return True
+        if boxes >= _MIN_BOXES:
+            found = _BoxUse(group.box, self._boxes, self._lines)
+            return not found.are_cells and (not found.have_text or marks + len(inside) >= _MIN_CONNECTORS * boxes)
+        longest = _MAX_INNER_RULE_LENGTH * wide, _MAX_INNER_RULE_LENGTH * high
+        short = sum(rule.right - rule.left < longest[0] and rule.top - rule.bottom < longest[1] for rule in inside)
+        return boxes > 0 and short + marks >= _MIN_INNER_RULES
+
+    def _is_text(self, area: Box, parts: int) -> bool:
+        """Return whether an area is text with a few lines around it: a listing, or lines that begin at one edge."""
+        inside = [line for line in self._lines if _has(area, _middle(line.box))]
+        if len(inside) < _MIN_TEXT_LINES:
+            return False
+        edges = Counter(round(line.box.left / _EDGE_TOLERANCE) for line in inside if len(line.text) > 3)
+        aligned = max((edges[edge] + edges[edge + 1] for edge in edges), default=0)
+        return len(inside) > _MAX_LINES_PER_PART * parts or aligned >= _MIN_ALIGNED_SHARE * len(inside)
 
 
-def _seeds(shapes: Sequence[DrawnShape], lines: Sequence[PlacedLine], bounds: Box) -> list[DrawnShape]:
-    """Return the shapes that a figure can consist of: no rules, backgrounds and boxes around text."""
-    characters = sum(len(line.text) for line in lines)
-    large = sum(shape.kind is not ShapeKind.PICTURE and _area(shape.box) >= _MIN_TEXT_BOX_AREA for shape in shapes)
-    seeds: list[DrawnShape] = []
-    for shape in shapes:
-        if shape.kind is ShapeKind.RULE:
-            continue
-        covers = _area(shape.box.within(bounds)) >= _BACKGROUND_SHARE * _area(bounds)
-        if covers and (shape.kind is not ShapeKind.PICTURE or characters > _MAX_BACKGROUND_CHARACTERS):
-            continue
-        if shape.kind is not ShapeKind.PICTURE and large <= _MAX_TEXT_BOXES and _is_text_box(shape.box, lines):
-            continue
-        seeds.append(shape)
-    marks_only = all(shape.kind is ShapeKind.MARK for shape in seeds)
-    return [] if marks_only else seeds
+def _is_picture(group: _Group) -> bool:
+    """Return whether pictures show something, rather than an icon in a line."""
+    side = min(group.box.right - group.box.left, group.box.top - group.box.bottom)
+    density = max(shape.density for shape in group.shapes)
+    return side >= _MIN_PICTURE_POINTS and side * density >= _MIN_PIXELS
+
+
+def _picture(group: _Group) -> PdfFigure:
+    places = (f"{shape.size}-{'-'.join(str(round(edge)) for edge in shape.box)}" for shape in group.shapes[:50])
+    density, pixels = max(shape.density for shape in group.shapes), max(shape.pixels for shape in group.shapes)
+    return PdfFigure(group.box, density, pixels, "/".join(places))
+
+
+def _merged(figures: Sequence[PdfFigure]) -> list[PdfFigure]:
+    """Join figures that overlap, such as a screenshot and the arrows on it."""
+    merged: list[PdfFigure] = []
+    for figure in sorted(figures, key=lambda figure: -_area(figure.box)):
+        for at, other in enumerate(merged):
+            shared = _area(figure.box.within(other.box))
+            if shared >= _MIN_SHARED * _area(figure.box):
+                density, pixels = max(figure.density, other.density), max(figure.pixels, other.pixels)
+                merged[at] = PdfFigure(_around((figure.box, other.box)), density, pixels)
+                break
+        else:
+            merged.append(figure)
+    return merged
 
 
 def _is_text_box(box: Box, lines: Sequence[PlacedLine]) -> bool:
@@ -190,43 +279,30 @@ def _are_separated(first: Box, second: Box, lines: Iterable[PlacedLine]) -> bool
 # --- which groups are figures ----------------------------------------------------------------------------------------
 
 
-def _is_figure(group: _Group, lines: Sequence[PlacedLine], rules: Sequence[Box], page_boxes: Sequence[Box]) -> bool:
-    wide, high = group.box.right - group.box.left, group.box.top - group.box.bottom
-    pictures = [shape for shape in group.shapes if shape.kind is ShapeKind.PICTURE]
-    if pictures and sum(_area(shape.box) for shape in pictures) >= 0.3 * _area(group.box):
-        density = max(shape.density for shape in pictures)
-        return min(wide, high) >= _MIN_PICTURE_POINTS and min(wide, high) * density >= _MIN_PIXELS
-    if min(wide, high) < _MIN_DRAWN_POINTS:
-        return False
-    text = _text_share(group.box, lines)
-    curves = group.count(ShapeKind.CURVE) + group.count(ShapeKind.DRAWING)
-    marks, boxes = group.count(ShapeKind.MARK), group.count(ShapeKind.BOX)
-    if curves + marks >= _MIN_CURVES and curves:
-        return text <= _MAX_TEXT_SHARE
-    if text > _MAX_BOXED_TEXT_SHARE:
-        return False
-    inside = [rule for rule in rules if _has(group.box, _middle(rule))]
-    if curves and (boxes or len(inside) >= 2):
-        return True
-    if boxes >= _MIN_BOXES:
-        return marks >= _MIN_CURVES or not _are_cells(group.box, page_boxes, lines)
-    short = sum(
-        rule.right - rule.left < _MAX_INNER_RULE_LENGTH * wide
-        and rule.top - rule.bottom < _MAX_INNER_RULE_LENGTH * high
-        for rule in inside
-    )
-    return boxes > 0 and short + marks >= _MIN_INNER_RULES
+class _BoxUse:
+    """What the boxes in an area are for.
+
+    Attributes:
+        have_text: whether most of them have text in them.
+        are_cells: whether they are the cells or rows of a table or a listing, rather than bars or parts of a diagram.
+    """
+
+    def __init__(self, area: Box, page_boxes: Sequence[Box], lines: Sequence[PlacedLine]) -> None:
+        boxes = [box for box in page_boxes if _has(area, _middle(box))]
+        middles = [_middle(line.box) for line in lines if _has(area, _middle(line.box))]
+        filled = [box for box in boxes if any(_has(box, middle) for middle in middles)]
+        self.have_text = len(filled) >= _MIN_FILLED_CELLS * len(boxes)
+        wide, high = area.right - area.left, area.top - area.bottom
+        rows = [b for b in boxes if b.right - b.left > _MIN_ROW_WIDTH * wide and b.top - b.bottom < high / 2]
+        in_rows = sum(any(_has(row, middle) for row in rows) for middle in middles)
+        are_rows = bool(rows) and in_rows >= _MIN_LINES_IN_ROWS * len(middles)
+        self.are_cells = are_rows or (self.have_text and _meet(filled[:_MAX_MEETING_BOXES]))
 
 
-def _are_cells(area: Box, page_boxes: Sequence[Box], lines: Sequence[PlacedLine]) -> bool:
-    """Return whether the boxes in an area are the cells or rows of a table or of a listing, rather than bars."""
-    boxes = [box for box in page_boxes if _has(area, _middle(box))]
-    middles = [_middle(line.box) for line in lines if _has(area, _middle(line.box))]
-    filled = sum(any(_has(box, middle) for middle in middles) for box in boxes)
-    wide, high = area.right - area.left, area.top - area.bottom
-    rows = [box for box in boxes if box.right - box.left > _MIN_ROW_WIDTH * wide and box.top - box.bottom < high / 2]
-    in_rows = sum(any(_has(row, middle) for row in rows) for middle in middles)
-    return filled >= _MIN_FILLED_CELLS * len(boxes) or (bool(rows) and in_rows >= _MIN_LINES_IN_ROWS * len(middles))
+def _meet(boxes: Sequence[Box]) -> bool:
+    """Return whether most boxes touch or overlap another one, as cells do and the nodes of a diagram do not."""
+    meeting = sum(any(other is not box and _gap(box, other) <= _MEETING_GAP for other in boxes) for box in boxes)
+    return meeting >= _MIN_MEETING_SHARE * len(boxes)
 
 
 def _text_share(box: Box, lines: Iterable[PlacedLine]) -> float:
@@ -259,18 +335,24 @@ def _is_beside(rule: Box, box: Box) -> bool:
 def _with_labels(box: Box, lines: Sequence[PlacedLine]) -> Box:
     """Return the box around a figure and the short lines of text next to it."""
     labels = [line for line in lines if len(line.text) <= _MAX_LABEL_LENGTH and not begins_as_caption(line.text)]
+    drawn = box
     for _ in range(_LABEL_ROUNDS):
-        wider = _around((box, *(label.box for label in labels if _is_label(label, box))))
+        wider = _around((box, *(label.box for label in labels if _is_label(label, box, drawn))))
         if wider == box:
             break
         box = wider
     return Box(box.left - _MARGIN, box.bottom - _MARGIN, box.right + _MARGIN, box.top + _MARGIN)
 
 
-def _is_label(line: PlacedLine, box: Box) -> bool:
-    """Return whether a line belongs to a figure: it is next to it, or a little further in the middle of a side."""
+def _is_label(line: PlacedLine, box: Box, drawn: Box) -> bool:
+    """Return whether a line belongs to a figure: it is next to it, or a little further in the middle of a side.
+
+    Args:
+        box: of the figure with the labels that were found until now.
+        drawn: of the figure without labels.
+    """
     gap = _gap(line.box, box)
-    if gap > _TITLE_GAP or not _is_beside(line.box, box):
+    if gap > _TITLE_GAP or _gap(line.box, drawn) > _MAX_LABEL_DISTANCE or not _is_beside(line.box, box):
         return False
     if gap <= _LABEL_GAP:
         return True
@@ -279,15 +361,6 @@ def _is_label(line: PlacedLine, box: Box) -> bool:
     is_upright = line.box.top - line.box.bottom > line.box.right - line.box.left
     is_along = is_upright and abs(y - middle_y) <= _MAX_TITLE_SHIFT * (box.top - box.bottom)
     return len(line.text) <= _MAX_TITLE_LENGTH and (is_across or is_along)
-
-
-def _without_nested(figures: Sequence[PdfFigure]) -> list[PdfFigure]:
-    """Drop figures that are inside of others."""
-    kept: list[PdfFigure] = []
-    for figure in sorted(figures, key=lambda figure: -_area(figure.box)):
-        if not any(_has(other.box, _middle(figure.box)) for other in kept):
-            kept.append(figure)
-    return kept
 
 
 # --- boxes -----------------------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ _MAX_RULE_WIDTH = 2.5  # points; a box at most this thick is a rule
 _MIN_MARK_SIZE = 0.4  # points; anything smaller is not visible
 _MAX_MARK_SIZE = 9.0  # points; a shape at most this wide and high is a mark, such as a point of a chart or an arrowhead
 _MAX_BOX_SEGMENTS = 8  # of an outline that may be a box; a line with more segments is a curve of a chart
+_MAX_ROUNDED_SEGMENTS = 24  # of the outline of a box with rounded corners
+_MAX_CORNER = 12.0  # points between two points of a rounded corner
 _WHOLE_PAGE_SHARE = 0.7  # of the page; a form that covers more is a part of the page rather than a drawing
 _MAX_LISTED_PARTS = 40  # of a form, to see whether it draws anything but text
 _TOLERANCE = 0.05  # points, between the ends of a level line
@@ -149,27 +151,26 @@ def _kind_of_path(path: Any, box: Box) -> ShapeKind:
     if min(wide, high) <= _MAX_RULE_WIDTH:
         return ShapeKind.RULE
     count = pdfium.FPDFPath_CountSegments(path)
-    return ShapeKind.BOX if count <= _MAX_BOX_SEGMENTS and _is_level(path, count) else ShapeKind.CURVE
+    return ShapeKind.BOX if count <= _MAX_ROUNDED_SEGMENTS and _is_box(path, count) else ShapeKind.CURVE
 
 
-def _is_level(path: Any, count: int) -> bool:
-    """Return whether all lines of a path are level or upright."""
-    points: list[tuple[float, float]] = []
+def _is_box(path: Any, count: int) -> bool:
+    """Return whether all lines of a path are level or upright, except for rounded corners."""
+    before: tuple[float, float] | None = None
+    is_rounded = False
     x, y = ctypes.c_float(), ctypes.c_float()
     for index in range(count):
         segment = pdfium.FPDFPath_GetPathSegment(path, index)
         kind = pdfium.FPDFPathSegment_GetType(segment)
-        if kind == pdfium.FPDF_SEGMENT_BEZIERTO:
-            return False
         pdfium.FPDFPathSegment_GetPoint(segment, ctypes.byref(x), ctypes.byref(y))
-        if kind == pdfium.FPDF_SEGMENT_MOVETO:
-            points.clear()
-        points.append((x.value, y.value))
-        if len(points) > 1:
-            (x0, y0), (x1, y1) = points[-2:]
-            if abs(x1 - x0) > _TOLERANCE and abs(y1 - y0) > _TOLERANCE:
+        if before is not None and kind != pdfium.FPDF_SEGMENT_MOVETO:
+            across, up = abs(x.value - before[0]), abs(y.value - before[1])
+            is_curved = kind == pdfium.FPDF_SEGMENT_BEZIERTO
+            is_rounded = is_rounded or is_curved
+            if max(across, up) > _MAX_CORNER if is_curved else min(across, up) > _TOLERANCE:
                 return False
-    return True
+        before = x.value, y.value
+    return is_rounded or count <= _MAX_BOX_SEGMENTS
 
 
 def _moved(box: Box, matrix: Any) -> Box:
