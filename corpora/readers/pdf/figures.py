@@ -96,7 +96,7 @@ def figures_of(shapes: Sequence[DrawnShape], text: Callable[[], Sequence[PlacedL
     if not any(shape.kind not in (ShapeKind.RULE, ShapeKind.MARK) for shape in shapes):
         return []
     lines = text()
-    page = _Page(shapes, lines, bounds)
+    page = _FigurePage(shapes, lines, bounds)
     groups = [*_joined_groups(_near(page.seeds(), bounds), lines), *(_Group([shape]) for shape in page.included())]
     drawings = [page.drawing(group) for group in groups]
     pictures = [_picture(group) for group in _near(page.pictures(), bounds) if _is_picture(group)]
@@ -105,7 +105,7 @@ def figures_of(shapes: Sequence[DrawnShape], text: Callable[[], Sequence[PlacedL
     return sorted(within, key=lambda figure: (-figure.box.top, figure.box.left))
 
 
-class _Page:
+class _FigurePage:
     """The shapes and the text of a page, in lists that are short enough to be compared with each other."""
 
     def __init__(self, shapes: Sequence[DrawnShape], lines: Sequence[PlacedLine], bounds: Box) -> None:
