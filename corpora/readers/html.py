@@ -519,7 +519,9 @@ class _HtmlPage:
             self.buffer.append(_superscript_prefix(tag, "".join(self.buffer[-1:])))
         if name == "img":
             self.buffer.append(_alternative_text(tag, self.captions))
-            self.shown.append(self.mark(str(tag.attrs.get("src", "")), _picture_caption(tag)))
+            # A page that loads pictures late has a placeholder in `src`.
+            source = str(tag.attrs.get("data-src") or tag.attrs.get("src") or "")
+            self.shown.append(self.mark(source, _picture_caption(tag)))
             return False
         if name in ("annotation", "annotation-xml"):  # they repeat the formula
             return False

@@ -18,6 +18,7 @@ from turnmark.corpora.readers.pictures import MAX_PICTURE_BYTES, PictureCollecto
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:|//|\\\\")
 _DATA_URI = re.compile(r"data:image/[\w.+-]{1,60}(?:;[\w.+=-]{1,100}){0,5},", re.IGNORECASE)
 _SUFFIXES = frozenset(".png .jpg .jpeg .jpe .jfif .webp .gif .tif .tiff .bmp .svg .emf .wmf".split())
+_ATTACHMENT_FOLDERS = ("attachments", "assets", "images", "media", "")
 _MAX_LINK_LENGTH = 1_000
 
 
@@ -51,7 +52,14 @@ class LinkedPictures:
         if "\0" in name or Path(name).suffix.lower() not in _SUFFIXES:
             return None
         start = self._root if name.startswith("/") else self._folder  # pages of a site name files from its root
-        file = Path(os.path.realpath(start / name.lstrip("/")))
+        places = [start / name.lstrip("/")]
+        if "/" not in name:  # programs for notes find a picture by its name, usually in a folder for attachments
+            places += [base / each / name for base in (self._folder, self._root) for each in _ATTACHMENT_FOLDERS]
+        return next(filter(None, map(self._inside, places)), None)
+
+    def _inside(self, place: Path) -> Path | None:
+        """Return the file at a place with links resolved; None if there is none inside the indexed folder."""
+        file = Path(os.path.realpath(place))
         return file if file.is_relative_to(self._root) and file.is_file() else None
 
 

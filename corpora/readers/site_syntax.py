@@ -79,6 +79,8 @@ _NO_WORD = re.compile(r"[/\\=<>$]|\w_\w")
 _CODE = re.compile(r"\d(?:px|vw|vh|r?em|%|x\d)|==|\w(?:--|__)\w")
 """Sizes, conditions and CSS classes."""
 _WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200}?)(?:\\?\|(?P<words>[^\[\]|\n]{1,200}))?\]\](?!\()")
+_PICTURE_NAME = re.compile(r"\.(?:png|jpe?g|webp|gif|bmp|tiff?|svg)$", re.IGNORECASE)
+_MARKUP_SIGN = re.compile(r"[<>\\`]")
 _PAGE_NAME = re.compile(r"^[^ ]*[-/#.][^ ]*$")
 
 
@@ -240,13 +242,13 @@ def _tag_words(tag: str) -> str:
 
 
 def _page_words(link: re.Match[str]) -> str:
-    """Return a wiki link's words, or else the name of its page; nothing for an embedded page.
+    """Return a wiki link's words, or else the name of its page. Of what is embedded, only a picture stays, as Markdown.
 
     GitHub's wikis write the words first, others the page.
     """
     first, second = link["page"], link["words"]
     if link.group().startswith("!"):
-        return ""
+        return f"![](<{first}>)" if _PICTURE_NAME.search(first) and not _MARKUP_SIGN.search(first) else ""
     if not second:
         page, _, heading = first.partition("#")
         return (page.rsplit("/", 1)[-1] or heading).replace("-", " ")

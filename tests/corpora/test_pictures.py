@@ -87,6 +87,18 @@ def test_an_html_page_hands_over_its_pictures_with_the_captions_of_figures(root:
     assert [each.alt for each in document.pictures] == ["", "Sales by year"]
 
 
+def test_embedded_pictures_of_notes_are_found_by_name(root: Path, folder: Path) -> None:
+    (root / "attachments").mkdir()
+    (root / "attachments/b c.png").write_bytes(picture("blue"))
+    (root / "notes").mkdir()
+    (root / "notes/page.md").write_text("# T\n\nBefore.\n\n![[b c.png|300]]\n\n![[a page]]\n\nAfter.\n")
+    (root / "notes/page.html").write_text("<p>Words<p><img src='x.gif' data-src='../img/a.png'>")
+    documents = read_all(root, folder)[0]
+    assert documents["notes/page.md"].text == "# T\n\nBefore.\n\nAfter.\n"
+    assert stored(folder, documents["notes/page.md"]) == [picture("blue")]
+    assert stored(folder, documents["notes/page.html"]) == [picture("red")]
+
+
 def test_without_a_folder_pictures_are_counted_and_the_text_is_the_same(root: Path, folder: Path) -> None:
     (root / "page.md").write_text("# T\n\n![](img/a.png)\n\nOne ![](img/a.png) two.\n\n![](icon.png)\n")
     (root / "icon.png").write_bytes(picture("red", (32, 32)))
