@@ -16,6 +16,8 @@ from tests.opened import assistant_over, served_models
 from tests.servers import ScriptedServer
 from turnmark.assistant.repl.screen import TurnView
 from turnmark.assistant.serving.app import make_app
+from turnmark.assistant.serving.pictures import PictureRequest, cited_picture
+from turnmark.assistant.session import picture_url
 from turnmark.assistant.types import Reply
 from turnmark.corpora.readers.pdf.picture import FRAME, page_picture
 from turnmark.retrieval.build import build_index
@@ -67,6 +69,18 @@ def test_terminal_shows_and_links_the_picture_of_a_source(index):
     [picture, _] = sorted(index.parts[0].pictures.of_document("kettle.md"), key=lambda each: each.alt, reverse=True)
     assert "picture “Weeks by water”, described by eyes; 1 more" in out.getvalue()
     assert f"{picture.sha256}.png" in out.getvalue()
+
+
+def test_citation_over_several_indexes_names_and_finds_its_picture(index, tmp_path):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "car.md").write_text("# Car\n\nA car drives.\n")
+    build_index(tmp_path / "more", "more", retriever="bm25")
+    both = Index.open("more", "notes")
+    citation = asked(both, "How often descale with soft water?").citations[0]
+    assert (citation.index, citation.pictures[0].caption) == ("notes", "Weeks by water")
+    assert picture_url(both, citation).endswith(f"{citation.pictures[0].sha256}.png")
+    request = PictureRequest(document=citation.document, index="notes", picture=citation.pictures[0].sha256)
+    assert cited_picture(both, request).media_type == "image/png"
 
 
 def test_serve_sends_the_picture_of_a_citation_and_nothing_else(index):

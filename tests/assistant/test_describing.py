@@ -281,6 +281,15 @@ def test_dry_run_says_number_and_cost_and_builds_nothing(notes, turnmark):
     assert said == "n2: 2 pictures, 2 of them described before\n"
 
 
+def test_json_of_a_build_has_the_plan_and_what_was_described(notes, turnmark):
+    with ScriptedServer(describes(notes)) as server:
+        spec = f"openai:eyes@{server.url}"
+        made = turnmark.json("index", "build", notes, "--name", "notes", "--retriever", "bm25", "--describe", spec)
+    assert (made["plan"]["pictures"], made["described"], made["descriptions"]) == (2, 2, 2)
+    info = turnmark.json("index", "info", "notes")
+    assert (info["described"]["spec"], info["described"]["pictures"]) == (spec, 2)
+
+
 def test_build_without_describe_says_how_many_pictures_it_left_out(notes, turnmark):
     said = turnmark.ok("index", "build", notes, "--name", "notes", "--retriever", "bm25").err
     assert "4 pictures are not described (--describe SPEC)" in said
