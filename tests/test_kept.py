@@ -29,7 +29,8 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turnmark) -> Path:
     turnmark.ok("chat", "--index", "notes", stdin="What colour is the kettle?\n/save kettles\n")
     for path, size in {
         "models/splade-tiny/model.bin": 5000, "data/mtrag/corpus.jsonl": 300, "cache/replies.db": 40,
-        "cache/replies.db-wal": 2, "cache/ocr/page.json": 7, "ratings/ask.jsonl": 9, "config.toml": 0,
+        "cache/replies.db-wal": 2, "cache/ocr/page.json": 7, "cache/descriptions.db": 9, "ratings/ask.jsonl": 9,
+        "config.toml": 0,
     }.items():  # fmt: skip
         file = home / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -45,8 +46,8 @@ def names(turnmark) -> list[str]:
 
 
 EVERYTHING = [
-    "indexes/notes", "sessions/kettles", "ratings", "config.toml", "models/splade-tiny", "data/mtrag", "cache/ocr",
-    "cache/replies", "runs",
+    "indexes/notes", "sessions/kettles", "ratings", "config.toml", "models/splade-tiny", "data/mtrag",
+    "cache/descriptions", "cache/ocr", "cache/replies", "runs",
 ]  # fmt: skip
 
 
@@ -109,7 +110,7 @@ def test_all_needs_a_confirmation_and_keeps_configuration_and_runs(turnmark, kep
 def test_all_is_confirmed_on_a_terminal(turnmark, kept, monkeypatch, answer, left):
     monkeypatch.setattr("turnmark.kept.stdin_is_terminal", lambda: True)
     ran = turnmark("remove", "--all", stdin=answer)
-    assert "Delete 7 items" in ran.out + ran.err
+    assert "Delete 8 items" in ran.out + ran.err
     assert (ran.code, "turnmark: canceled" in ran.err) == ((0, False) if answer == "y\n" else (1, True))
     assert names(turnmark) == left
 

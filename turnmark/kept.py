@@ -28,8 +28,11 @@ CACHES = {
     "vllm": "files of vLLM",
 }
 """Folder in the cache -> what it contains."""
-REPLIES = ("replies.db", "replies.db-wal", "replies.db-shm")
-"""Files of the cache of replies."""
+DATABASES = {
+    "descriptions": "descriptions of pictures; without them, pictures are described again",
+    "replies": "replies of language models",
+}
+"""Name of an SQLite file in the cache -> what it contains."""
 RUN_FOLDERS = {"runs": "runs of eval and score", "checks": "runs of check"}
 """Name of a folder that commands create in the working folder -> what it contains."""
 
@@ -122,10 +125,11 @@ def _caches() -> Iterator[KeptItem]:
     own = os.environ.get("TURNMARK_CACHE")
     moved = [path for path in _entries(Path(own)) if path.name in CACHES] if own else []
     for path in (*_entries(home() / "cache"), *moved):
-        name = "replies" if path.name in REPLIES else path.name
+        stem, _, suffix = path.name.partition(".")
+        name = stem if stem in DATABASES and suffix in ("db", "db-wal", "db-shm") else path.name
         caches.setdefault(name, []).append(path)
     for name, paths in caches.items():
-        what = CACHES.get(name, "replies of language models" if name == "replies" else "prepared benchmark data")
+        what = CACHES.get(name) or DATABASES.get(name, "prepared benchmark data")
         yield _item(f"cache/{name}", paths, f"cache: {what}")
 
 
