@@ -247,6 +247,7 @@ def test_very_many_pictures_are_counted(tmp_path: Path, monkeypatch: pytest.Monk
     document = described(tmp_path / "many.pdf", tmp_path / "pictures")
     assert len(document.pictures) == 5
     assert document.left_out["pictures after the first 1,000 of a file"] == 3
+    assert read_pdf(tmp_path / "many.pdf", "many.pdf").left_out["pictures"] == 8
 
 
 def test_a_picture_of_very_many_pixels_is_counted_and_the_page_read(tmp_path: Path) -> None:

@@ -195,7 +195,7 @@ def _is_picture(group: _Group) -> bool:
 
 
 def _picture(group: _Group) -> PdfFigure:
-    places = (f"{shape.size}-{'-'.join(str(round(edge)) for edge in shape.box)}" for shape in group.shapes[:50])
+    places = (f"{shape.content}-{'-'.join(str(round(edge)) for edge in shape.box)}" for shape in group.shapes[:50])
     density, pixels = max(shape.density for shape in group.shapes), max(shape.pixels for shape in group.shapes)
     return PdfFigure(group.box, density, pixels, "/".join(places))
 

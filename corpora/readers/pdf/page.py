@@ -70,7 +70,7 @@ class PdfFigure(NamedTuple):
         box: in the coordinates of the page, before it is turned upright.
         density: pixels per point of the sharpest picture in it; 0 without pictures.
         pixels: number of pixels of its largest picture.
-        mark: identifies pictures of the same size and place, such as a logo on every page; empty for a drawing.
+        mark: identifies the same pictures at the same place, such as a logo on every page; empty for a drawing.
     """
 
     box: Box

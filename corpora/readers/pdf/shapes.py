@@ -6,6 +6,7 @@ Positions are in the coordinates of the page, before it is turned upright.
 from __future__ import annotations
 
 import ctypes
+import zlib
 from collections.abc import Iterator
 from enum import Enum
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ _MAX_RULE_WIDTH = 2.5  # points; a box at most this thick is a rule
 _MIN_MARK_SIZE = 0.4  # points; anything smaller is not visible
 _MAX_MARK_SIZE = 9.0  # points; a shape at most this wide and high is a mark, such as a point of a chart or an arrowhead
 _MAX_BOX_SEGMENTS = 8  # of an outline that may be a box; a line with more segments is a curve of a chart
+_MAX_SUMMED_BYTES = 100_000  # of a picture; a larger one hardly ever has the size of another
 _MAX_ROUNDED_SEGMENTS = 24  # of the outline of a box with rounded corners
 _MAX_CORNER = 12.0  # points between two points of a rounded corner
 _WHOLE_PAGE_SHARE = 0.7  # of the page; a form that covers more is a part of the page rather than a drawing
@@ -45,7 +47,7 @@ class DrawnShape(NamedTuple):
     Attributes:
         density: picture: pixels per point.
         pixels: picture: number of pixels.
-        size: picture: number of bytes.
+        content: picture: number that tells it from others, its checksum or, if it is large, the number of its bytes.
         parts: drawing: number of objects in it; otherwise 1.
     """
 
@@ -53,7 +55,7 @@ class DrawnShape(NamedTuple):
     box: Box
     density: float = 0.0
     pixels: int = 0
-    size: int = 0
+    content: int = 0
     parts: int = 1
 
 
@@ -141,7 +143,12 @@ def _picture(drawn: Any, box: Box) -> DrawnShape:
     # A picture may be turned by 90 degrees, so the longer sides are compared.
     density = max(width.value, height.value) / max(wide, high) if known else 1.0
     pixels = width.value * height.value if known else 0
-    return DrawnShape(ShapeKind.PICTURE, box, density, pixels, pdfium.FPDFImageObj_GetImageDataRaw(drawn, None, 0))
+    size = pdfium.FPDFImageObj_GetImageDataRaw(drawn, None, 0)
+    if size <= _MAX_SUMMED_BYTES:
+        data = ctypes.create_string_buffer(max(size, 1))
+        pdfium.FPDFImageObj_GetImageDataRaw(drawn, data, size)
+        size = zlib.crc32(data.raw)
+    return DrawnShape(ShapeKind.PICTURE, box, density, pixels, size)
 
 
 def _kind_of_path(path: Any, box: Box) -> ShapeKind:
