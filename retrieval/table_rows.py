@@ -141,7 +141,7 @@ class RowFinder:
     def _best_with(self, word: str, numbers: Any, shares: Any, k: int) -> list[tuple[int, float]]:
         """Return the number and share of the best `k` rows with a word."""
         rows = self._rows_with(word)
-        places = np.flatnonzero(np.isin(numbers, rows)) if len(rows) <= MAX_FREQUENCY else []
+        places: list[int] = np.flatnonzero(np.isin(numbers, rows)).tolist() if len(rows) <= MAX_FREQUENCY else []
         order = sorted(places, key=lambda at: -shares[at])[:k]
         return [(int(numbers[at]), float(shares[at])) for at in order]
 
