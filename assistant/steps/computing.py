@@ -33,7 +33,7 @@ from turnmark.retrieval.types import Hit
 TABLE_TOOLS = (
     define_tool(
         "tables", "Lists the tables that sql reads: columns, units, ranges, values, number of rows, first rows.", "",
-        words="all in names, headings or cells of the table; left out: all", where="as in search",
+        words="all in names, headings or cells; default: all", where="as in search",
     ),
     define_tool(
         "sql", "Runs one SELECT of SQLite over the tables. Each has row_number (in the file) and is_total, too.",
