@@ -92,9 +92,9 @@ def answer_with_tools(turn: Turn) -> bool:
 
 
 def _near_best(hits: Sequence[Hit]) -> list[Hit]:
-    """Return the first hits and those whose score is near the best."""
-    lowest = MIN_SCORE_SHARE * max((hit.score for hit in hits), default=0.0)
-    return [hit for rank, hit in enumerate(hits) if rank < MIN_HITS or hit.score >= lowest]
+    """Return the first hits and those whose score is near the best; all if the scores are not positive."""
+    best = max((hit.score for hit in hits), default=0.0)
+    return [hit for rank, hit in enumerate(hits) if rank < MIN_HITS or best <= 0 or hit.score >= MIN_SCORE_SHARE * best]
 
 
 def _without_tools(turn: Turn) -> bool:
@@ -116,7 +116,9 @@ class _Agent:
         prompt, notes = turn_prompt(turn)
         # The rules about the tools are about as long as their definitions.
         tables = tools.computing.hints() if tools.computing else ""
-        used = sum(count_tokens(message.content) for message in prompt) + 2 * tools.tokens + count_tokens(tables)
+        named = tools.named_sections()
+        used = sum(count_tokens(text) for text in (*(message.content for message in prompt), tables, named))
+        used += 2 * tools.tokens
         room = turn.model.context_tokens - turn.model.reply_tokens - used
         self.left = min(RESULTS_FACTOR * turn.config.tokens, room)
         self.piece = turn.config.tokens // RESULT_DIVISOR
@@ -132,7 +134,7 @@ class _Agent:
             computes=tools.computing is not None,
             looks=tools.looking is not None,
             tables=tables,
-            named=tools.named_sections(),
+            named=named,
             languages=languages_to_search(turn),
         )
         merged = merge_roles((*rules, *(message for message in prompt if message.role != "system")))
