@@ -2,8 +2,9 @@
 
 A column is numeric, or consists of dates, if at least 80 percent of its filled cells are. The separator of decimals and
 the order of day and month are decided for the column as a whole, from the cells that leave no choice. If there are
-none, the other columns of the file decide, and for decimals also its language. A column of dates whose order stays
-unknown is text.
+none, the other columns of the file decide, and for decimals also its language. If the other columns contradict each
+other, a mark that always has three digits after it groups thousands. A column of dates whose order stays unknown is
+text.
 """
 
 from __future__ import annotations
@@ -25,8 +26,34 @@ CellValue = int | float | str | None
 MIN_TYPED_SHARE = 0.8
 """Minimum share of the filled cells that are numbers (or dates) in a numeric column (or a column of dates)."""
 MAX_MINORITY_SHARE = 0.1
-"""Maximum share of cells with the other decimal separator; with more, an ambiguous cell has no value."""
-_BLANKS = frozenset(("", "-", "–", "—", "−", "n/a", "N/A", "n.a.", "NA", "?", "…", "...", ".", "#N/A", "null", "NULL"))
+"""Maximum share of cells with the other decimal separator.
+
+With more in its column, an ambiguous cell has no value. With more in the file, its columns contradict each other.
+"""
+_BLANKS = frozenset(
+    (
+        "",
+        "-",
+        "–",
+        "—",
+        "−",
+        "n/a",
+        "N/A",
+        "n.a.",
+        "NA",
+        "n/d",
+        "N/D",
+        "k.A.",
+        "k. A.",
+        "?",
+        "…",
+        "...",
+        ".",
+        "#N/A",
+        "null",
+        "NULL",
+    )
+)
 """Cells that say that there is no value."""
 _SAMPLED_ROWS = 25
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
@@ -125,6 +152,8 @@ class ColumnEvidence:
     points: int = 0  # cells that can only be read with a point
     commas: int = 0
     ambiguous: int = 0
+    hundreds: int = 0  # whole numbers of three digits
+    long_wholes: int = 0  # whole numbers of four and more digits without a mark
     codes: int = 0
     stored: int = 0
     units: Counter[str] = field(default_factory=Counter)
@@ -147,6 +176,8 @@ class ColumnEvidence:
             if isinstance(number, float):
                 self.points += 1
                 self.fractions += 1
+            else:
+                self._add_whole(number)
             if stored:
                 self._add_stored(stored)
             return
@@ -178,8 +209,14 @@ class ColumnEvidence:
         elif shown.comma is None:
             self.points += 1
             self.fractions += isinstance(shown.point, float)
+        elif isinstance(shown.point, float):
+            self.fractions += 1
         else:
-            self.fractions += isinstance(shown.point, float)
+            self._add_whole(shown.point)
+
+    def _add_whole(self, number: int) -> None:
+        self.hundreds += 100 <= abs(number) < 1000
+        self.long_wholes += abs(number) >= 1000
 
     def _add_date(self, date: ShownDate) -> None:
         self.dates += 1
@@ -219,10 +256,31 @@ class ColumnEvidence:
             skips_ambiguous=minority > MAX_MINORITY_SHARE * (self.points + self.commas),
         )
 
-    def _comma(self, file: FileHabits) -> bool:
+    def own_comma(self) -> bool | None:
+        """Return whether decimals follow a comma as far as the column itself shows it; None if it does not."""
         if self.points or self.commas or not self.ambiguous:
             return self.commas > self.points
-        return file.comma
+        # "1,147" next to "932": a fraction with exactly three decimals is not next to whole numbers of that size.
+        return self._comma_if_grouped() if self.hundreds and not self.long_wholes else None
+
+    def _comma_if_grouped(self) -> bool | None:
+        """Return whether decimals follow a comma if the only mark groups thousands; None if there are two marks."""
+        return None if self.point_fractions and self.comma_fractions else self.point_fractions > 0
+
+    def decimal_evidence(self) -> tuple[int, int]:
+        """Return how many cells say that decimals follow a point, and how many say a comma."""
+        if _VERSION_LABEL.search(self.label):
+            return 0, 0
+        if self.points or self.commas or not self.ambiguous:
+            return self.points, self.commas
+        comma = self.own_comma()
+        return (0, 0) if comma is None else (0, self.ambiguous) if comma else (self.ambiguous, 0)
+
+    def _comma(self, file: FileHabits) -> bool:
+        own = self.own_comma()
+        if own is not None:
+            return own
+        return bool(self._comma_if_grouped()) if file.comma is None else file.comma
 
     def _day_first(self, file: FileHabits) -> bool | None:
         """Return whether the day comes first; None if it is not known, or if the column contradicts itself."""
@@ -238,21 +296,24 @@ class FileHabits:
     """How a file writes decimals and dates, for the columns that do not show it themselves.
 
     Attributes:
+        comma: whether decimals follow a comma; None: its columns contradict each other.
         day_first: None: it is not known.
     """
 
-    comma: bool
+    comma: bool | None
     day_first: bool | None
 
 
 def file_habits(columns: Iterable[ColumnEvidence], language: Callable[[], str]) -> FileHabits:
     """Return the habits of a file, from all of its columns and, if these do not show it, from its language."""
     columns = list(columns)
-    points, commas = sum(each.points for each in columns), sum(each.commas for each in columns)
-    if points == commas and any(each.ambiguous for each in columns):
+    evidence = [each.decimal_evidence() for each in columns]
+    points, commas = sum(each for each, _ in evidence), sum(each for _, each in evidence)
+    comma: bool | None = commas > points
+    if not points and not commas and any(each.ambiguous for each in columns):
         comma = language() in _COMMA_LANGUAGES
-    else:
-        comma = commas > points
+    elif min(points, commas) > MAX_MINORITY_SHARE * (points + commas):
+        comma = None
     days = sum(each.days_first for each in columns)
     months = sum(each.months_first for each in columns)
     return FileHabits(comma, None if bool(days) == bool(months) else days > 0)
@@ -262,6 +323,8 @@ def gather_evidence(labels: Sequence[str], rows: Iterable[tuple[Sequence[str], S
     """Return what the cells of each column say about its type; `rows` has the shown and the stored cells."""
     columns = [ColumnEvidence(label) for label in labels]
     for cells, stored in rows:
+        if repeats_labels(cells, labels):
+            continue
         if stored:
             for column, text, value in zip(columns, cells, stored, strict=False):
                 column.add(text, value)
@@ -271,14 +334,50 @@ def gather_evidence(labels: Sequence[str], rows: Iterable[tuple[Sequence[str], S
     return columns
 
 
+def repeats_labels(cells: Sequence[str], labels: Sequence[str]) -> bool:
+    """Return whether a row repeats column names: all of them, as on each page, or most of them, for a new part."""
+    same = [cell == label for cell, label in zip(cells, labels, strict=False) if cell]
+    count = sum(same)
+    if count < 2 or 2 * count < len(same) or (count == 2 and len(same) > 2):
+        return False
+    others = (cell for cell, label in zip(cells, labels, strict=False) if cell != label)
+    return not any(_is_figure(cell) for cell in others)
+
+
+def joined_labels(labels: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str] | None:
+    """Return the column names together with those in the first row; None if that row is not a part of the header.
+
+    It is one if it tells apart all neighboring columns with the same name, some of which have figures below, and if it
+    says nothing else.
+    """
+    repeated = {at for at, (one, next_one) in enumerate(pairwise(labels)) if one and one == next_one}
+    repeated |= {at + 1 for at in repeated}
+    if not repeated or repeated.isdisjoint(_figure_columns(len(labels), rows[1:])):
+        return None
+    first = [*rows[0], *[""] * (len(labels) - len(rows[0]))]
+    named = {(labels[at], first[at]) for at in repeated if first[at] and not _is_figure(first[at])}
+    if len(named) < len(repeated):
+        return None
+    if any(
+        cell not in ("", label)
+        for at, (label, cell) in enumerate(zip(labels, first, strict=False))
+        if at not in repeated
+    ):
+        return None
+    return [f"{label} {first[at]}" if at in repeated else label for at, label in enumerate(labels)]
+
+
+def _figure_columns(width: int, rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the columns that have figures in most of the first rows."""
+    sample = rows[:_SAMPLED_ROWS]
+    return [
+        at for at in range(width) if sum(1 for row in sample if at < len(row) and _is_figure(row[at])) * 2 > len(sample)
+    ]
+
+
 def has_no_labels(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row of a table has figures, other than years, in most of the columns of figures."""
-    sample = rows[:_SAMPLED_ROWS]
-    figures = [
-        at
-        for at in range(len(first))
-        if sum(1 for row in sample if at < len(row) and _is_figure(row[at])) * 2 > len(sample)
-    ]
+    figures = _figure_columns(len(first), rows)
     unnamed = [first[at] for at in figures if _is_figure(first[at]) and not _YEAR.fullmatch(first[at])]
     return len(unnamed) * 2 > len(figures) and not _are_counted(unnamed)
 

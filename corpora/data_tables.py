@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from turnmark.corpora.column_types import has_no_labels
+from turnmark.corpora.column_types import has_no_labels, joined_labels
 from turnmark.corpora.tables import is_caption, tables_of
 from turnmark.corpora.text import heading_text, plain
 from turnmark.corpora.types import Block, Document, TableData
@@ -87,6 +87,8 @@ def _table_of_block(document: Document, block: Block) -> TableData | None:
     names = found[0].names
     if has_no_labels(names, rows):
         names, rows = ("",) * len(names), (names, *rows)
+    elif joined := joined_labels(names, rows):
+        names, rows = tuple(joined), rows[1:]
     return TableData(page=page, start=block.start, end=block.end, columns=names, rows=rows)
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field, TypeAdapter
 
@@ -131,30 +131,88 @@ MIN_LANGUAGE_SHARE = 0.01
 """Minimum share of a collection's documents for a language to count; rarer ones are mistakes of the detector."""
 
 
+MIN_TABLE_SHARE = 0.8
+"""Minimum share of the letters of a text that are in tables, for a text that consists of tables."""
+MIN_CELL_WORDS = 4
+"""Minimum words of a cell that says something about the language. Shorter ones are often names."""
+TABLE_WEIGHT = 0.1
+"""How much a text that consists of tables counts towards the share of its language. Its longer cells may be titles."""
+MIN_TABLE_ODDS = 10
+"""Minimum odds at which a text of short cells gets another language than the main one of its collection."""
+_CELL_WORD = re.compile(r"[^\W\d_]{2,}")
+# What a reader says in English about a large sheet.
+_DESCRIPTION = re.compile(r"^A table with [\d,]+ rows and \d+ columns\. .*\n\n(?:- .*\n)*", re.MULTILINE)
+
+
+def _prose_of_tables(text: str) -> str | None:
+    """Return the lines and long cells of a text that consists of tables; None for every other text."""
+    text = _DESCRIPTION.sub("", text)
+    rows = [line for line in text.split("\n") if line.startswith("|")]
+    letters = sum(map(str.isalpha, text))
+    if not rows or sum(map(str.isalpha, "".join(rows))) < MIN_TABLE_SHARE * letters:
+        return None
+    lines = [line for line in text.split("\n") if not line.startswith("|")]
+    cells = [cell for row in rows for cell in row.split("|") if len(_CELL_WORD.findall(cell)) >= MIN_CELL_WORDS]
+    return "\n".join([*lines, *cells])
+
+
+class _DetectedLanguage(NamedTuple):
+    """A detected language, and how much it counts."""
+
+    language: str
+    weight: float
+
+
+def _find_language(text: str) -> _DetectedLanguage:
+    prose = _prose_of_tables(text)
+    if prose is None:
+        return _DetectedLanguage(detect_language(text), 1)
+    # A script is a safe sign even in names.
+    return _DetectedLanguage(language_of_script(text) or detect_language(prose), TABLE_WEIGHT)
+
+
 def detect_languages(texts: Mapping[str, str]) -> dict[str, str]:
     """Return document -> language for a collection; a document that is undecided gets the most frequent language.
+
+    An undecided document that consists of tables gets another language of the collection, or English, if it is much
+    more probable.
 
     Args:
         texts: document -> the beginning of its text.
     """
     documents = list(texts)
     step = -(-len(documents) // SAMPLED_DOCUMENTS) or 1
-    found = {document: detect_language(texts[document]) for document in documents[::step]}
+    found = {document: _find_language(texts[document]) for document in documents[::step]}
     if step > 1 and len(_frequent(found.values())) > 1:
-        found |= {document: detect_language(texts[document]) for document in documents if document not in found}
+        found |= {document: _find_language(texts[document]) for document in documents if document not in found}
     frequent = _frequent(found.values())
-    main = main_language(language for language in found.values() if language in frequent)
+    main = main_language(language for language, _ in found.values() if language in frequent)
     languages = {}
     for document in documents:
-        language = found.get(document, "")
-        languages[document] = language if language in frequent else main
+        language, weight = found.get(document, _DetectedLanguage("", 1))
+        if language not in frequent:
+            language = main if weight == 1 else _language_of_names(texts[document], main, frequent | {ENGLISH})
+        languages[document] = language
     return languages
 
 
-def _frequent(languages: Collection[str]) -> set[str]:
+def _language_of_names(text: str, main: str, candidates: Collection[str]) -> str:
+    """Return the main language of a collection, or the candidate that is much more probable for a text of tables."""
+    prose = _NO_PROSE.sub(" ", _DESCRIPTION.sub("", text))[:MAX_CHARACTERS]
+    if sum(map(str.isalpha, prose)) < MIN_LETTERS:
+        return main
+    probabilities = {str(label): float(each) for label, each in _identifier().rank(" ".join(prose.split()))}
+    best = max(sorted(candidates), key=lambda language: probabilities.get(language, 0.0))
+    return best if probabilities.get(best, 0.0) > MIN_TABLE_ODDS * probabilities.get(main, 0.0) else main
+
+
+def _frequent(found: Collection[_DetectedLanguage]) -> set[str]:
     """Return the languages that occur often enough to be no mistakes of the detector."""
-    counts = Counter(filter(None, languages))
-    return {language for language, count in counts.items() if count >= MIN_LANGUAGE_SHARE * len(languages)}
+    weights: dict[str, float] = {}
+    for language, weight in found:
+        if language:
+            weights[language] = weights.get(language, 0) + weight
+    return {language for language, weight in weights.items() if weight >= MIN_LANGUAGE_SHARE * len(found)}
 
 
 def main_language(languages: Iterable[str]) -> str:

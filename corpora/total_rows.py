@@ -1,14 +1,16 @@
-"""Finds the rows of a table that repeat others: totals, subtotals and averages."""
+"""Finds the rows of a table that are no records: totals, subtotals and averages, and repeated column names."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
-from turnmark.corpora.column_types import CellValue
+from turnmark.corpora.column_types import CellValue, is_blank
 
 MIN_SUMMED_ROWS = 2
 """Minimum number of rows above a row that is recognized as their sum."""
+MIN_SUMMED_SHARE = 0.5
+"""Minimum share of the numbers that are sums in a row whose label names a total. The others may be percentages."""
 _TOLERANCE = 1e-6
 _TOTAL = re.compile(
     r"(?:(?:grand|sub|over-?all|net|final)[ -]?)?totals?|sub-?totals?|sum|average|avg\.?|mean|median"
@@ -35,31 +37,41 @@ class TotalRows:
     """
 
     def __init__(self, is_numeric: Sequence[bool]) -> None:
+        self._is_numeric = is_numeric
         self._numeric = [at for at, each in enumerate(is_numeric) if each]
-        self._text = [at for at, each in enumerate(is_numeric) if not each]
+        self._has_text = len(self._numeric) < len(is_numeric)
         self._all, self._group = _Sums(), _Sums()
 
     def is_total(self, cells: Sequence[str], values: Sequence[CellValue]) -> bool:
         """Return whether the next row repeats the rows above it."""
         numbers = {at: value for at in self._numeric if isinstance(value := values[at], int | float)}
-        labels = [cells[at].strip(" :*_") for at in self._text if at < len(cells) and cells[at].strip()]
+        labels = [
+            label
+            for cell, value, is_numeric in zip(cells, values, self._is_numeric, strict=False)
+            # "Total" may be in a column of years.
+            if (label := cell.strip(" :*_")) and (not is_numeric or (value is None and not is_blank(cell)))
+        ]
         if self._is_total(labels, numbers):
-            self._group = _Sums()
+            self.start_group()
             return True
         self._all.add(numbers)
         self._group.add(numbers)
         return False
+
+    def start_group(self) -> None:
+        """Begin another part of the table, which may end with a total of its own."""
+        self._group = _Sums()
 
     def _is_total(self, labels: Sequence[str], numbers: dict[int, int | float]) -> bool:
         if not numbers:
             return False
         if labels and _TOTAL.fullmatch(labels[0]):
             return True
-        if len(labels) == 1 and _TOTAL_OF.fullmatch(labels[0]):
+        if labels and _TOTAL_OF.fullmatch(labels[0]):
             # "Total War" and "Total SA" are names. Such a label counts only if the numbers are sums.
-            return any(sums.are(numbers, at_least=1) for sums in (self._group, self._all))
-        is_bare = not labels and bool(self._text)
-        return is_bare and any(sums.are(numbers, at_least=1) for sums in (self._group, self._all))
+            return any(sums.match(numbers, MIN_SUMMED_SHARE) for sums in (self._group, self._all))
+        is_bare = not labels and self._has_text
+        return is_bare and any(sums.match(numbers, 1.0) for sums in (self._group, self._all))
 
 
 class _Sums:
@@ -74,12 +86,12 @@ class _Sums:
         for at, number in numbers.items():
             self.sums[at] = self.sums.get(at, 0.0) + number
 
-    def are(self, numbers: dict[int, int | float], at_least: int) -> bool:
-        """Return whether all numbers are the sums of their columns, and at least some of them are not 0."""
+    def match(self, numbers: dict[int, int | float], share: float) -> bool:
+        """Return whether at least a share of the numbers that are not 0 are the sums of their columns."""
         if self.rows < MIN_SUMMED_ROWS:
             return False
         filled = {at: number for at, number in numbers.items() if number}
         equal = [
             at for at, number in filled.items() if abs(self.sums.get(at, 0.0) - number) <= _TOLERANCE * abs(number)
         ]
-        return len(equal) >= at_least and len(equal) == len(filled)
+        return bool(equal) and len(equal) >= share * len(filled)

@@ -85,7 +85,7 @@ class IndexRetriever(Retriever):
         return self.index.titles
 
     def collection(self) -> Collection:
-        return Collection(self.index.store, tuple(self.index.row_finders))
+        return Collection(self.index.store, rows=self.index.row_texts)
 
     def tables(self) -> TableStore | None:
         return self.index.tables

@@ -11,13 +11,19 @@ import hashlib
 import json
 import re
 import sqlite3
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.column_types import CellValue, ColumnType, file_habits, gather_evidence, is_blank
+from turnmark.corpora.column_types import (
+    CellValue,
+    ColumnType,
+    file_habits,
+    gather_evidence,
+    is_blank,
+    repeats_labels,
+)
 from turnmark.corpora.data_tables import MAX_COLUMNS, data_rows, tables_of_document
 from turnmark.corpora.languages import detect_language
 from turnmark.corpora.tables import row_markdown
@@ -30,10 +36,10 @@ from turnmark.retrieval.table_records import TableColumn, read_only
 TABLES_FILE = "tables/tables.db"
 UNFINISHED_TABLES = "kept.tables.db"
 """Name of the file while the documents are read."""
-TABLES_VERSION = 2
+TABLES_VERSION = 3
 """Version of the file. Tables of another version are not taken over by a build."""
 MAX_WORDS = 200_000
-"""Characters of the cells of a large table that rank it. It is also found by the words of all its rows."""
+"""Characters of the cells of a table that are indexed to find it."""
 MAX_LISTED_VALUES = 12
 """Number of different texts of a column up to which the catalog lists them."""
 MAX_LISTED_LENGTH = 40
@@ -45,14 +51,14 @@ CREATE TABLE turnmark_tables (
     "path" TEXT NOT NULL, "sheet" TEXT NOT NULL, "section" TEXT NOT NULL, "page" INTEGER, "caption" TEXT NOT NULL,
     "columns" TEXT NOT NULL, "rows" INTEGER NOT NULL, "totals" INTEGER NOT NULL, "start" INTEGER NOT NULL,
     "end" INTEGER NOT NULL, "date" TEXT NOT NULL, "first_row" INTEGER, "first_offset" INTEGER, "row_room" INTEGER,
-    "shown_rows" INTEGER NOT NULL, "digest" TEXT NOT NULL
+    "shown_rows" INTEGER NOT NULL,    "digest" TEXT NOT NULL
 );
 CREATE INDEX turnmark_by_document ON turnmark_tables ("document");
 CREATE VIRTUAL TABLE turnmark_words USING fts5(
     "name", "title", "section", "labels", "cells", tokenize="porter unicode61 remove_diacritics 2"
 );
 CREATE VIRTUAL TABLE turnmark_rows USING fts5(
-    "cells", content='', detail=none, columnsize=0, tokenize="porter unicode61 remove_diacritics 2"
+    "cells", content='', detail=none, columnsize=0, tokenize="unicode61 remove_diacritics 2"
 );
 """
 _CATALOG = tuple(
@@ -138,8 +144,7 @@ class TableWriter:
             for table, columns in zip(tables, evidence, strict=True):
                 typed = _Typed(table, [column.type(habits) for column in columns])
                 typed.shown_rows = _shown_rows(document, table)
-                # Only readers of sheets shorten tables; a large one in a text is written out.
-                if table.packed or (document.tables and len(table.rows) > typed.shown_rows):
+                if table.packed or len(table.rows) > typed.shown_rows:
                     typed.first_row, typed.first_offset = self._searched_rows, offset
                 digests.append(self._write(document, typed))
                 offset += typed.rows * typed.row_room
@@ -158,7 +163,7 @@ class TableWriter:
         table.summaries = [_ColumnRange(kind.kind == "text") for kind in table.types]
         digest = hashlib.sha256()
         words: list[str] = []
-        room = MAX_WORDS if table.first_row is not None else sys.maxsize
+        room = MAX_WORDS
         batch: list[tuple[CellValue, ...]] = []
         marks = ", ".join("?" * (len(names) + sum(1 for _, text in names if text) + 2))
         insert = f"INSERT INTO {quoted(name)} VALUES ({marks})"
@@ -320,10 +325,7 @@ class CurrentTables:
 
 def _shown_rows(document: Document, table: TableData) -> int:
     """Return how many of the first rows of a table the text of its document shows."""
-    first = document.text.find("\n|", table.start, table.end)  # behind the description of a large table
-    is_described = first >= 0 and not document.text.startswith("|", table.start)
-    start = first + 1 if is_described else table.start
-    return max(document.text.count("\n", start, table.end) - 1, 0)
+    return max(document.text.count("\n", table.start, table.end) - 1, 0)
 
 
 def _labels(table: TableData) -> list[str]:
@@ -338,18 +340,22 @@ def _language(document: Document, tables: Sequence[TableData]) -> str:
 def _value_rows(table: _Typed) -> Iterator[tuple[list[str], tuple[CellValue, ...]]]:
     """Yield the cells of each row as shown, and the row as it is stored; count what cannot be read, and totals."""
     width = len(table.types)
+    labels = _labels(table.data)
     totals = TotalRows([each.kind in ("integer", "real") for each in table.types])
     for row in data_rows(table.data):
         cells = [*row.cells[:width], *[""] * (width - len(row.cells))]
         stored = [*row.stored[:width], *[""] * (width - len(row.stored))]
+        is_heading = repeats_labels(cells, labels)
         values = [kind.value(text, raw) for kind, text, raw in zip(table.types, cells, stored, strict=True)]
         stored_row: list[CellValue] = []
         for at, (kind, text, value) in enumerate(zip(table.types, cells, values, strict=True)):
             stored_row.append(value)
             if kind.kind != "text":
                 stored_row.append(text or None)
-                table.unparsed[at] += value is None and not is_blank(text)
-        is_total = totals.is_total(cells, values)
+                table.unparsed[at] += value is None and not is_blank(text) and not is_heading
+        if is_heading:
+            totals.start_group()
+        is_total = is_heading or totals.is_total(cells, values)
         if not is_total:
             for summary, value in zip(table.summaries, values, strict=True):
                 summary.add(value)

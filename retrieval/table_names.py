@@ -10,6 +10,8 @@ from pathlib import PurePosixPath
 MAX_NAME_LENGTH = 40
 ROW_NUMBER, IS_TOTAL = "row_number", "is_total"
 """Columns of every stored table: the number of the row in its sheet, and whether the row repeats others."""
+TEXT_ENDING = "_text"
+"""Ending of the name of the column that has the cells of another column as shown."""
 INTERNAL = "turnmark_"
 """Beginning of the names of the tables that are not tables of documents."""
 _ACCENTS = re.compile("[\u0300-\u036f]")  # not the marks of Japanese and Indian letters
@@ -27,31 +29,37 @@ _KEYWORDS = frozenset(
 )
 
 
-def slug(text: str, fallback: str) -> str:
+def slug(text: str, fallback: str, length: int = MAX_NAME_LENGTH) -> str:
     """Return a text as a name: lower case, without accents, words joined by underscores; never a keyword of SQL.
 
     Args:
         fallback: begins the name if the text is empty or begins with a digit.
+        length: maximum number of characters.
     """
     decomposed = unicodedata.normalize(
         "NFKD", text.replace("ß", "ss").replace("%", " percent ").replace("#", " number ")
     )
     bare = unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed))
-    name = re.sub(r"[\W_]+", "_", bare.lower()).strip("_")[:MAX_NAME_LENGTH].rstrip("_")
+    name = re.sub(r"[\W_]+", "_", bare.lower()).strip("_")[:length].rstrip("_")
     if not name:
         return fallback
     if not name[0].isalpha() or name.startswith((INTERNAL, "sqlite_")):
-        name = f"{fallback}_{name}"[:MAX_NAME_LENGTH].rstrip("_")
+        name = f"{fallback}_{name}"[:length].rstrip("_")
     return f"{name}_" if name in _KEYWORDS else name
 
 
-def unique(name: str, taken: Collection[str]) -> str:
-    """Return a name that is not taken: the name itself, or the name with a number."""
+def unique(name: str, taken: Collection[str], companion: str = "") -> str:
+    """Return a name that is not taken: the name itself, or the name with a number.
+
+    Args:
+        companion: an ending. The name with this ending is not taken either.
+    """
+    length = MAX_NAME_LENGTH - len(companion)
     number, result = 1, name
-    while result in taken:
+    while result in taken or (companion and result + companion in taken):
         number += 1
         end = f"_{number}"
-        result = name[: MAX_NAME_LENGTH - len(end)].rstrip("_") + end
+        result = name[: length - len(end)].rstrip("_") + end
     return result
 
 
@@ -69,16 +77,18 @@ def table_name(document: str, sheet: str, taken: Collection[str]) -> str:
 def column_names(labels: Sequence[str], typed: Sequence[bool]) -> list[tuple[str, str]]:
     """Return for each column its name, and the name of its column with the cells as shown; empty for a column of text.
 
+    The second name is always the first one with `TEXT_ENDING`, so that whoever knows the one can write the other.
+
     Args:
         typed: whether the column has values other than text.
     """
     taken = {ROW_NUMBER, IS_TOTAL}
     names: list[tuple[str, str]] = []
     for label, has_text in zip(labels, typed, strict=True):
-        name = unique(slug(label, "c"), taken)
-        taken.add(name)
-        text_name = unique(f"{name[: MAX_NAME_LENGTH - 5]}_text", taken) if has_text else ""
-        taken.add(text_name)
+        ending = TEXT_ENDING if has_text else ""
+        name = unique(slug(label, "c", MAX_NAME_LENGTH - len(ending)), taken, ending)
+        text_name = f"{name}{TEXT_ENDING}" if has_text else ""
+        taken |= {name, text_name}
         names.append((name, text_name))
     return names
 

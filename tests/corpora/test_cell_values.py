@@ -11,7 +11,14 @@ from hypothesis import strategies as st
 
 from turnmark.corpora.cell_dates import shown_date
 from turnmark.corpora.cell_numbers import shown_number
-from turnmark.corpora.column_types import CellValue, ColumnType, file_habits, gather_evidence
+from turnmark.corpora.column_types import (
+    CellValue,
+    ColumnType,
+    file_habits,
+    gather_evidence,
+    joined_labels,
+    repeats_labels,
+)
 from turnmark.corpora.total_rows import TotalRows
 
 
@@ -109,6 +116,39 @@ def test_the_language_decides_if_no_column_does() -> None:
     assert values(["1.234", "5.678"], language="en") == [1.234, 5.678]
     assert values(["1,234", "5,678"], language="de") == [1.234, 5.678]
     assert values(["1,234", "5,678"], language="en") == [1234, 5678]
+
+
+@pytest.mark.parametrize("language", ["de", "en"])
+@pytest.mark.parametrize("mark", [",", "."])
+def test_marks_next_to_whole_numbers_of_three_digits_group_thousands(mark: str, language: str) -> None:
+    other = {",": ["7,4", "0,5", "3,2"], ".": ["7.4", "0.5", "3.2"]}[mark]
+    column, decimals = types_of([f"1{mark}147", "932", f"12{mark}005"], other, language=language)
+    assert column.kind == "integer"
+    assert [column.value(cell) for cell in (f"1{mark}147", "932", f"12{mark}005")] == [1147, 932, 12005]
+    assert decimals.value(other[0]) == 7.4
+
+
+def test_whole_numbers_of_four_digits_without_a_mark_say_nothing_about_thousands() -> None:
+    assert values(["1,147", "932", "2011"], language="de") == [1.147, 932, 2011]
+
+
+def test_ambiguous_columns_of_a_file_that_contradicts_itself_are_whole_numbers() -> None:
+    for mark in ",.":
+        ambiguous, _, _ = types_of([f"5{mark}288", f"22{mark}395"], ["7,4", "0,5"], ["4.20", "3.99"])
+        assert (ambiguous.kind, ambiguous.value(f"5{mark}288")) == ("integer", 5288)
+
+
+def test_versions_do_not_decide_for_the_other_columns() -> None:
+    prices, versions, _ = types_of(
+        ["1.234", "5.678"], ["4.10", "5.04"], ["2,5", "1,5"], labels=["Price", "Version", "Weight"]
+    )
+    assert (prices.value("1.234"), versions.kind) == (1234, "text")
+
+
+@given(st.lists(st.integers(1_000, 999_999), min_size=1), st.integers(100, 999), st.sampled_from([",", "."]))
+def test_grouped_numbers_next_to_short_ones_are_read_back(long: list[int], short: int, mark: str) -> None:
+    cells = [f"{number:,}".replace(",", mark) for number in long]
+    assert values([*cells, str(short)]) == [*long, short]
 
 
 def test_an_ambiguous_number_in_a_column_of_both_kinds_has_no_value() -> None:
@@ -227,6 +267,18 @@ def test_names_that_begin_like_a_total_are_no_total() -> None:
     assert totals([("North", "5"), ("South", "9"), ("Total sales", "14")], [False, True]) == [2]
 
 
+def test_a_total_is_marked_next_to_percentages_and_other_texts() -> None:
+    rows = [("Ann", "4/9", "44", "8"), ("Ben", "33/77", "43", "72"), ("Team totals", "37/86", "43", "80")]
+    assert totals(rows, [False, False, True, True]) == [2]
+    assert totals([*rows[:2], ("Game totals", "1/2", "50", "9")], [False, False, True, True]) == []
+
+
+def test_the_label_of_a_total_may_be_in_a_column_of_numbers() -> None:
+    search = TotalRows([True, True])
+    rows = [(["1998", "5"], [1998, 5]), (["1999", "7"], [1999, 7]), (["Total", "12"], [None, 12])]
+    assert [search.is_total(cells, numbers) for cells, numbers in rows] == [False, False, True]
+
+
 def test_a_table_of_numbers_alone_has_no_totals() -> None:
     assert totals([("1", "1"), ("2", "2"), ("3", "3")], [True, True]) == []
 
@@ -235,3 +287,53 @@ def test_versions_with_a_point_stay_text() -> None:
     assert types_of(["4.10", "5.04", "6.06"], labels=["Version"])[0].kind == "text"
     assert types_of(["8", "9", "10"], labels=["Version"])[0].kind == "integer"
     assert types_of(["4.10", "5.04", "6.06"], labels=["Price"])[0].kind == "real"
+
+
+LABELS = ["Towns", "Population", "Male", "Female", "Notes"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (LABELS, True),
+        (["Villages", "Population", "Male", "Female", "Remarks"], True),
+        (["", "Population", "Male", "Female", ""], True),
+        (["Villages", "Population", "Male", "12", "5"], False),
+        (["Population", "Population", "12", "9", ""], False),
+        (["", "", "", "", ""], False),
+        (["Notes", "7", "3", "4", "Notes"], False),
+    ],
+)
+def test_rows_that_repeat_the_column_names_are_recognized(cells: list[str], expected: bool) -> None:
+    assert repeats_labels(cells, LABELS) is expected
+
+
+def test_repeated_column_names_do_not_change_the_type_of_a_column() -> None:
+    page = [("a", "1"), ("b", "2"), ("Name", "Size")]
+    evidence = gather_evidence(["Name", "Size"], ((row, ()) for row in page * 9))
+    assert evidence[1].type(file_habits(evidence, lambda: "")).kind == "integer"
+
+
+def test_a_second_row_of_names_tells_columns_apart() -> None:
+    labels = ["Name", "Shots", "Shots", "Fouls"]
+    assert joined_labels(labels, [["", "Made", "%", ""], ["Ann", "4/9", "44", "1"], ["Ben", "1/2", "50", "2"]]) == [
+        "Name",
+        "Shots Made",
+        "Shots %",
+        "Fouls",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "rows"),
+    [
+        (["Name", "Name"], [["Smith", "John"], ["Miller", "Ann"]]),
+        (["Day", "Shots", "Shots"], [["Monday", "Made", "%"], ["Tuesday", "4/9", "44"]]),
+        (["Day", "Shots", "Shots"], [["", "Made", "Made"], ["Tuesday", "4", "44"]]),
+        (["Day", "Shots", "Shots"], [["", "3", "5"], ["Tuesday", "4", "44"]]),
+        (["Day", "Made", "Missed"], [["", "Made", "%"], ["Tuesday", "4", "44"]]),
+        (["Day", "Shots", "Shots"], [["", "Made", "Missed"]]),
+    ],
+)
+def test_a_row_of_data_is_no_second_row_of_names(labels: list[str], rows: list[list[str]]) -> None:
+    assert joined_labels(labels, rows) is None

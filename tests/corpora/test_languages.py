@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from turnmark.corpora.analysis import join_analyzers, open_analyzer
-from turnmark.corpora.languages import LANGUAGES, detect_language, main_language
+from turnmark.corpora.languages import LANGUAGES, detect_language, detect_languages, main_language
+from turnmark.corpora.readers import read_source
+from turnmark.corpora.types import Document
 
 
 @pytest.mark.parametrize(
@@ -33,6 +37,53 @@ def test_detects_the_language_of_a_text(language, text):
 @pytest.mark.parametrize("text", ["", "OK", "42", "E-4867", "```\nfor x in range(10):\n    print(x)\n```"])
 def test_leaves_short_texts_and_code_undecided(text):
     assert detect_language(text) == ""
+
+
+def table(*rows: str) -> str:
+    head, *others = rows
+    lines = [head, "|".join(["---"] * (head.count("|") + 1)), *others]
+    return "\n".join(f"| {' | '.join(line.split('|'))} |" for line in lines) + "\n"
+
+
+GERMAN = "Die Maschine muss vor dem Entkalken abgeschaltet werden und ganz abkühlen."
+ENGLISH_TABLE = table("Country|Official name|Region", "Albania|Republic of Albania|Southern Europe", "Fiji||Melanesia")
+GERMAN_TABLE = table("Datum|Niederschlag|Höchsttemperatur|Wetter", "1.1.|0,5|12,8|Regen", "2.1.|3,0|9,1|Sonne")
+RIDERS = table(
+    "Pos|Rider|Team|Time", "1|Jorge Lorenzo|Aprilia|39:51", "2|Alex de Angelis|Aprilia|+0.5", "3|Dani Pedrosa|KTM|+4"
+)
+
+
+def test_a_table_of_names_is_in_the_language_of_its_collection() -> None:
+    for prose, language in ((GERMAN, "de"), ("Switch the machine off and let it cool down before you clean it.", "en")):
+        assert detect_languages({"prose": prose, "riders": RIDERS}) == {"prose": language, "riders": language}
+
+
+def test_tables_have_a_language_of_their_own_if_it_is_clear() -> None:
+    found = detect_languages({"a": GERMAN, "b": GERMAN, "countries": ENGLISH_TABLE, "weather": GERMAN_TABLE})
+    assert (found["countries"], found["weather"]) == ("en", "de")
+    french = table("Titre", "La machine doit refroidir complètement avant d'être détartrée par le personnel.")
+    assert detect_languages({"a": GERMAN, "b": french}) == {"a": "de", "b": "fr"}
+    assert detect_languages({"a": table("名前|国", "東京タワー|日本")}) == {"a": "ja"}
+
+
+def test_titles_in_one_table_of_many_bring_no_new_language() -> None:
+    titles = table("Title|Genre", f"{GERMAN}|Operette", "Der Mann mit den drei Frauen|Operette")
+    english = {str(number): ENGLISH_TABLE for number in range(40)}
+    assert {*detect_languages({**english, "titles": titles}).values()} == {"en"}
+
+
+def test_the_description_of_a_large_sheet_says_nothing_about_its_language(tmp_path: Path) -> None:
+    rows = "".join(f"Halle {number};Der Schlüssel hängt hinter der zweiten Tür;{number}\n" for number in range(21_000))
+    (tmp_path / "hallen.csv").write_text("Ort;Bemerkung;Nummer\n" + rows, encoding="utf-8")
+    (document,) = read_source(tmp_path)
+    assert isinstance(document, Document)
+    assert "rows are shown below" in document.text
+    assert detect_languages({"halls": document.text[:4_000]}) == {"halls": "de"}
+
+
+def test_prose_with_a_table_keeps_its_language() -> None:
+    text = f"{GERMAN}\n\n{table('Name|Value', 'pump|12')}"
+    assert detect_languages({"a": text, "b": "The machine is cleaned before it is used again."})["a"] == "de"
 
 
 def test_main_language_ignores_undecided_texts():

@@ -19,6 +19,7 @@ from turnmark.retrieval.components import verify_index
 from turnmark.retrieval.sql import MAX_CELL, MAX_ROWS
 from turnmark.retrieval.sql_functions import add_functions
 from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.table_names import MAX_NAME_LENGTH, TEXT_ENDING, column_names
 from turnmark.retrieval.tables import TableStore
 
 SPENDING = """Month;Team;Item;Amount;Share;Paid on
@@ -89,9 +90,9 @@ def test_a_result_names_its_tables_and_the_rows_it_rests_on(docs: Path) -> None:
 
 def test_tables_are_found_by_their_title_labels_and_cells(docs: Path) -> None:
     store = stored(docs)
-    assert [found.table.name for found in store.find("machines")] == ["prices"]
-    assert [found.table.name for found in store.find("who paid the taxi")] == ["spending"]
-    assert store.find("hotel", where={"path": "*.md"}) == []
+    assert [table.name for table in store.find("machines", 5)] == ["prices"]
+    assert [table.name for table in store.find("who paid the taxi", 5)] == ["spending"]
+    assert [table.name for table in store.find("hotel", 5, where={"path": "*.md"})] == []
 
 
 def test_a_wrong_name_is_answered_with_the_names_that_exist(docs: Path) -> None:
@@ -133,7 +134,7 @@ def test_unchanged_files_keep_their_tables(docs: Path) -> None:
     assert second.parts[0].path != first.parts[0].path
     assert second.tables() == first.tables()
     assert second.run("SELECT sum(amount) FROM spending").rows == first.run("SELECT sum(amount) FROM spending").rows
-    assert [found.table.name for found in second.find("taxi")] == ["spending"]
+    assert [table.name for table in second.find("taxi", 5)] == ["spending"]
 
 
 def test_tables_of_joined_indexes_begin_with_the_name_of_the_index(docs: Path, tmp_path: Path) -> None:
@@ -270,7 +271,34 @@ def test_columns_have_their_range_or_their_few_values(docs: Path) -> None:
     assert columns["amount"].values == ()
 
 
-def test_without_a_table_that_has_all_words_those_with_most_are_found(docs: Path) -> None:
+def test_tables_with_more_of_the_words_come_first(docs: Path) -> None:
     (docs / "hotels.csv").write_text("Hotel,Stars\nRitz hotel,5\nSea hotel,4\n", encoding="utf-8")
-    found = stored(docs).find("zebra or taxi or hotel in the south")
-    assert [(each.table.name, each.lacks) for each in found] == [("spending", ("zebra",))]
+    found = stored(docs).find("taxi or hotel in the south", 5)
+    assert [table.name for table in found] == ["spending", "hotels"]
+
+
+def test_the_column_of_the_cells_as_shown_is_always_named_after_its_column() -> None:
+    long = "Average receipt per visitor 2009 (USD/turista)"
+    labels = [long, f"{long} again", "Price", "Price text", "Price"]
+    names = column_names(labels, [True, True, True, False, True])
+    flat = [name for pair in names for name in pair if name]
+    assert all(text in ("", f"{name}{TEXT_ENDING}") for name, text in names)
+    assert len(flat) == len({*flat})
+    assert max(map(len, flat)) <= MAX_NAME_LENGTH
+
+
+@given(st.lists(st.tuples(st.text("ab_ 1é", max_size=50) | st.sampled_from(["a", "a text", "order"]), st.booleans())))
+def test_names_of_columns_are_unique_for_any_labels(columns: list[tuple[str, bool]]) -> None:
+    names = column_names([label for label, _ in columns], [typed for _, typed in columns])
+    flat = [name for pair in names for name in pair if name]
+    assert len(flat) == len({*flat})
+    assert all(text == f"{name}{TEXT_ENDING}" for (name, text), (_, typed) in zip(names, columns, strict=True) if typed)
+
+
+def test_repeated_column_names_within_a_table_are_no_records(tmp_path: Path) -> None:
+    text = "Town,People,Men,Women\nAbad,1694,844,850\nBrul,6638,3326,3312\nVillage,People,Men,Women\nCol,9,4,5\n"
+    (tmp_path / "towns.csv").write_text(text, encoding="utf-8")
+    store = stored(tmp_path, "towns")
+    (table,) = store.tables()
+    assert (table.rows, table.totals, table.columns[1].unparsed) == (4, 1, 0)
+    assert store.run("SELECT count(*), sum(people) FROM towns WHERE is_total = 0").rows == ((3, 8341),)

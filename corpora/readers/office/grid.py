@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from turnmark.corpora.column_types import has_no_labels
+from turnmark.corpora.column_types import has_no_labels, joined_labels
 from turnmark.corpora.data_tables import LARGE_CELLS, DataRow, pack_rows
 from turnmark.corpora.readers.office.grid_tables import GridTable, description_of
 from turnmark.corpora.tables import row_markdown, without_tags
@@ -163,7 +163,6 @@ def _shown_table(table: GridTable, sheet: str) -> str:
     if table.packed or len(table.rows) * len(table.columns) > LARGE_CELLS:
         rows = table.rows[:SAMPLE_ROWS]
         first, *columns = description_of(table, len(rows))
-        table.description = first
         description = [first, "\n".join(f"- {escaped(_line(column))}" for column in columns)]
     table.lines = 2 + len(rows)
     return "\n\n".join([*description, _table(labels, [row.cells for row in rows])])
@@ -286,6 +285,9 @@ class _CellBlock:
         labels = [] if has_no_labels([cell.text for cell in grid[first]], shown) else header
         if not labels:
             body.insert(0, (first, grid[first]))
+        elif shown and (joined := joined_labels(labels, shown)):
+            labels = joined
+            body.pop(0)
         rows = [_data_row(self.first + number + 1, row) for number, row in body]
         table = GridTable(0, [_line(label) for label in labels], columns, rows)
         return [*map(_joined_row, above), table, *map(_joined_row, below)]

@@ -291,6 +291,7 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
     quotes = delimiter != "\t" or len(_OPENS.findall(text)) == len(_CLOSES.findall(text))
     sheet, budget = Sheet(""), CellBudget()
     escape = "\\" if quotes and _has_escapes(text, delimiter) else None
+    widths: Counter[int] = Counter()
     try:
         for row in csv.reader(
             io.StringIO(text, newline=""),
@@ -303,29 +304,44 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
             if not budget.takes(cells):
                 sheet.cut = True
                 break
+            widths[len(row)] += bool(row) and sheet.count > 0
             sheet.add(cells)
     except csv.Error as error:
         raise Unreadable(f"not a table of values ({error}); save it again, or as .txt") from error
     sheet.pack()
+    if sheet.rows and {*+widths} == {len(sheet.rows[0]) + 1} and _has_row_names(sheet.rows):
+        sheet.rows[0].insert(0, EMPTY)
     progress(0, 0)
     return documents([sheet], relative, OfficeMetadata(), Counter(), remarks)
 
 
+def _has_row_names(rows: Sequence[Sequence[Cell]]) -> bool:
+    """Return whether rows with one cell more than the header begin with their names, as R writes them."""
+    names = [row[0].text for row in rows[1:] if row]
+    reaches_end = any(len(row) > len(rows[0]) for row in rows[1:])  # a delimiter at the end of a row is no cell
+    return len(names) > 1 and reaches_end and len({*names}) == len(names) and all(cell.is_words for cell in rows[0])
+
+
 def _has_escapes(text: str, delimiter: str) -> bool:
-    """Return whether a backslash before a quotation mark makes it literal, so that more rows have the usual width."""
-    if '\\"' not in text:
+    """Return whether a backslash before a quotation mark makes the mark literal."""
+    sample = text[:_SAMPLED_CHARACTERS]
+    if '\\"' not in sample:
         return False
 
     def agreement(escape: str | None) -> int:
-        sample = io.StringIO(text[:_SAMPLED_CHARACTERS], newline="")
-        rows = csv.reader(sample, delimiter=delimiter, skipinitialspace=True, escapechar=escape)
+        rows = csv.reader(
+            io.StringIO(sample, newline=""), delimiter=delimiter, skipinitialspace=True, escapechar=escape
+        )
         widths = Counter(len(row) for row in rows if row)
         return max(widths.values(), default=0)
 
+    # Without escapes, the mark that ends a quoted cell is followed by a delimiter, and one inside it is doubled.
+    inside = re.search(rf'\\"[^"\n{re.escape(delimiter)}]', sample) is not None
     try:
-        return agreement("\\") > agreement(None)
+        escaped, literal = agreement("\\"), agreement(None)
     except csv.Error:
         return False
+    return escaped > literal or (inside and escaped == literal)
 
 
 def _delimiter(text: str) -> str:
