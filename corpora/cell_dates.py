@@ -81,6 +81,9 @@ _FORMS = tuple(
         rf"{_NAME}[ ,-]{{1,2}}(?:de )?(?P<year>\d{{4}})",
     )
 )
+_FORMS_WITH_NAMES = _FORMS[4:]
+"""The forms that may begin with a word."""
+_YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _FIRST_YEAR, _LAST_YEAR = 1000, 2999
 
 
@@ -109,8 +112,12 @@ def shown_date(text: str) -> ShownDate | None:
     """
     if not 6 <= len(text) <= MAX_LENGTH:
         return None
-    text = " ".join(normalize_width(text).split())
-    for form in _FORMS:
+    if not text.isascii():
+        text = normalize_width(text)
+    if not _YEAR.search(text):
+        return None
+    text = " ".join(text.split())
+    for form in _FORMS if text[0].isdigit() else _FORMS_WITH_NAMES:
         match = form.fullmatch(text)
         if match:
             return _shown(match.groupdict())

@@ -46,6 +46,8 @@ _SHOWN = re.compile(
     r"(?P<digits>[.,]?\d+(?:[ .,'’]\d+)*)(?P<power>[eE][-+]?\d{1,3})?(?P<ordinal>st|nd|rd|th|[ºª.](?![^\W\d_]))?"
     rf"(?P<minus>-)?(?P<after>(?: ?(?:{_CURRENCY}|{_UNIT})){{0,3}})(?P<close>\))?"
 )
+_BEGINNING = re.compile(r"[^\w]*(?:[^\W\d_]{1,4}[^\w]*)?\d")
+"""Matches what a number begins with; checked first, because most cells are texts."""
 _NOTE = re.compile(r"(?<=\S)\s?(?:\[[\w ]{1,8}\]|[*†‡§¹²³])+$")
 _OUTSIDE = re.compile(rf"(?:({_CURRENCY}) ?)?\(([^()]+)\) ?({_UNIT}|{_CURRENCY})?")  # "$(35)" is "($35)"
 _SWISS = re.compile(r"(?<=\d)[.,]-(?=$| )")  # "CHF 1'200.-"
@@ -91,8 +93,14 @@ def shown_number(text: str) -> ShownNumber | None:
     """Return the number that a cell shows; None if it shows none."""
     if len(text) > MAX_LENGTH:
         return None
-    text = " ".join(_NOTE.sub("", normalize_width(text).translate(_SPACES)).split())
-    text = _SWISS.sub("", _OUTSIDE.sub(r"(\1\2\3)", text))
+    if not text.isascii():
+        text = normalize_width(text).translate(_SPACES)
+    if not _BEGINNING.match(text):
+        return None
+    text = " ".join(_NOTE.sub("", text).split())
+    if "(" in text:
+        text = _OUTSIDE.sub(r"(\1\2\3)", text)
+    text = _SWISS.sub("", text)
     match = _SHOWN.fullmatch(text)
     if not match or bool(match["open"]) != bool(match["close"]) or (match["sign"] and match["second"]):
         return None

@@ -120,13 +120,13 @@ def row_text(names: Sequence[str], cells: Sequence[str]) -> str:
 
 def row_markdown(cells: Sequence[str]) -> str:
     """Return cells as a line of a Markdown table."""
-    shown = (without_tags(" ".join(cell.split())).replace("|", "\\|") for cell in cells)
+    shown = [without_tags(" ".join(cell.split())).replace("|", "\\|") for cell in cells]
     return f"| {' | '.join(shown)} |"
 
 
 def without_tags(line: str) -> str:
     """Escape angle brackets that would be read as HTML."""
-    return _TAG_START.sub(r"\\<", line)
+    return _TAG_START.sub(r"\\<", line) if "<" in line else line
 
 
 def head_of(table: str) -> str:

@@ -1,22 +1,26 @@
 """Adds rows of large tables to the hits of a search.
 
 The rows are no passages of the index, so no ranking contains them. They are found by their words. If a row has a larger
-part of the words of the query than every passage, rows come first; otherwise they follow the best passages.
+part of the words of the query than every passage, rows come first. Otherwise they follow the best passages, or the best
+one alone if they have a word that no passage contains: the passages cannot answer what is asked about it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from turnmark.retrieval.stored import SearchableIndex
-from turnmark.retrieval.table_rows import FoundRow
+from turnmark.retrieval.table_rows import FoundRow, RowFinder
 from turnmark.retrieval.types import Found, Hit, Query
 
 ROWS_LIST = "rows"
 """Name of the ranking of rows in `Hit.found`."""
 COSINES_LIST = "dense"
+MIN_DIGITS = 5
+"""Minimum digits of a number that is searched for like a name."""
 
 
 def with_rows(index: SearchableIndex, query: Query, hits: Sequence[Hit], top_k: int) -> list[Hit]:
@@ -24,18 +28,35 @@ def with_rows(index: SearchableIndex, query: Query, hits: Sequence[Hit], top_k: 
     if not index.row_finders:
         return list(hits)
     best: dict[str, FoundRow] = {}
+    has_own_words = False
     for text in query.texts():
         for finder in index.row_finders:
-            for row in finder.find(text, top_k, query.where):
+            only_here = [word for word in finder.words(text) if _is_only_in_rows(index, finder, word)]
+            only_here.sort(key=lambda word: not _is_name(word, text))
+            has_own_words |= bool(only_here)
+            for row in finder.find(text, top_k, query.where, only_here):
                 if row.passage.id not in best or best[row.passage.id].share < row.share:
                     best[row.passage.id] = row
-    rows = sorted(best.values(), key=lambda row: -row.share)[: (top_k + 1) // 2]
+    rows = list(best.values()) if has_own_words else sorted(best.values(), key=lambda row: -row.share)
+    rows = rows[: (top_k + 1) // 2]
     if not rows:
         return list(hits)
-    leads = rows[0].share >= index.bm25.best_share(query.text)
-    place = 0 if leads else min(len(hits), top_k // 2)
+    leads = max(row.share for row in rows) >= index.bm25.best_share(query.text)
+    place = 0 if leads else min(len(hits), 1 if has_own_words else top_k // 2)
     found = _as_hits(rows, _cosines(index, query, rows), _scores(hits, place, len(rows)))
     return [*hits[:place], *found, *hits[place:]][:top_k]
+
+
+def _is_only_in_rows(index: SearchableIndex, finder: RowFinder, word: str) -> bool:
+    """Return whether a row contains a word and no passage does. Years and small numbers say nothing by themselves."""
+    terms = index.bm25.analyze(word)
+    is_small = word.isdecimal() and len(word) < MIN_DIGITS
+    return bool(terms) and not is_small and not any(map(index.bm25.frequency, terms)) and finder.knows(word)
+
+
+def _is_name(word: str, text: str) -> bool:
+    """Return whether a word contains digits or is capitalized within a text."""
+    return any(map(str.isdecimal, word)) or bool(re.search(rf"(?<=\W){re.escape(word.title())}\b", text))
 
 
 def _scores(hits: Sequence[Hit], place: int, count: int) -> list[float]:

@@ -85,7 +85,7 @@ class IndexRetriever(Retriever):
         return self.index.titles
 
     def collection(self) -> Collection:
-        return Collection(self.index.store, rows=self.index.row_texts)
+        return Collection(self.index.store, tuple(self.index.row_finders))
 
     def tables(self) -> TableStore | None:
         return self.index.tables

@@ -59,6 +59,9 @@ class StoredText(NamedTuple):
     title: str
     section: str
     text: str
+    start: int
+    header: str = ""
+    """The labels of the columns, for a row of a large table (`Passage.header`)."""
 
 
 class Passages(ABC):
@@ -206,7 +209,7 @@ class PassageStore(Passages):
         last = -1
         while True:
             rows = self._all(
-                f'SELECT "row", "id", "document", "title", "section", "text" FROM passages '
+                f'SELECT "row", "id", "document", "title", "section", "text", "start" FROM passages '
                 f'WHERE "row" > ? AND {tests} ORDER BY "row" LIMIT ?',
                 [last, *values, size],
             )

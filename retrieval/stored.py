@@ -32,7 +32,7 @@ from turnmark.retrieval.fusion import RankedRows
 from turnmark.retrieval.manifest import FORMAT, Manifest, ModelInfo, read_manifest
 from turnmark.retrieval.pictures import PictureStore, StoredPictures
 from turnmark.retrieval.rebuild import as_built, build_command, built_for, rebuild_command, without_late
-from turnmark.retrieval.store import Passages, PassageStore, StoredText
+from turnmark.retrieval.store import Passages, PassageStore
 from turnmark.retrieval.table_files import TABLES_FILE
 from turnmark.retrieval.table_records import TablePart
 from turnmark.retrieval.table_rows import RowFinder
@@ -221,11 +221,6 @@ class SearchableIndex(ABC):
     def neighbors(self, passage: Passage) -> list[Passage]:
         """Return all passages of the same document, in reading order; for a row of a large table, the next rows."""
         return self.rows_around(passage.document, passage.start) or self.store.of_document(passage.document)
-
-    def row_texts(self, where: Mapping[str, str]) -> Iterator[StoredText]:
-        """Yield the rows of large tables under a filter that the texts of their documents do not show."""
-        for finder in self.row_finders:
-            yield from finder.texts(where)
 
     def rows_around(self, document: str, start: int) -> list[Passage]:
         """Return the row of a large table at an offset of a document, with the rows next to it; empty without one."""

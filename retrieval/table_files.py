@@ -11,6 +11,7 @@ import hashlib
 import json
 import re
 import sqlite3
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +40,7 @@ UNFINISHED_TABLES = "kept.tables.db"
 TABLES_VERSION = 3
 """Version of the file. Tables of another version are not taken over by a build."""
 MAX_WORDS = 200_000
-"""Characters of the cells of a table that are indexed to find it."""
+"""Characters of the cells of a large table that rank it. It is also found by the words of all its rows."""
 MAX_LISTED_VALUES = 12
 """Number of different texts of a column up to which the catalog lists them."""
 MAX_LISTED_LENGTH = 40
@@ -51,14 +52,14 @@ CREATE TABLE turnmark_tables (
     "path" TEXT NOT NULL, "sheet" TEXT NOT NULL, "section" TEXT NOT NULL, "page" INTEGER, "caption" TEXT NOT NULL,
     "columns" TEXT NOT NULL, "rows" INTEGER NOT NULL, "totals" INTEGER NOT NULL, "start" INTEGER NOT NULL,
     "end" INTEGER NOT NULL, "date" TEXT NOT NULL, "first_row" INTEGER, "first_offset" INTEGER, "row_room" INTEGER,
-    "shown_rows" INTEGER NOT NULL,    "digest" TEXT NOT NULL
+    "shown_rows" INTEGER NOT NULL, "digest" TEXT NOT NULL
 );
 CREATE INDEX turnmark_by_document ON turnmark_tables ("document");
 CREATE VIRTUAL TABLE turnmark_words USING fts5(
     "name", "title", "section", "labels", "cells", tokenize="porter unicode61 remove_diacritics 2"
 );
 CREATE VIRTUAL TABLE turnmark_rows USING fts5(
-    "cells", content='', detail=none, columnsize=0, tokenize="unicode61 remove_diacritics 2"
+    "cells", content='', detail=none, columnsize=0, tokenize="porter unicode61 remove_diacritics 2"
 );
 """
 _CATALOG = tuple(
@@ -144,7 +145,8 @@ class TableWriter:
             for table, columns in zip(tables, evidence, strict=True):
                 typed = _Typed(table, [column.type(habits) for column in columns])
                 typed.shown_rows = _shown_rows(document, table)
-                if table.packed or len(table.rows) > typed.shown_rows:
+                # Only readers of sheets shorten tables; a large one in a text is written out.
+                if table.packed or (document.tables and len(table.rows) > typed.shown_rows):
                     typed.first_row, typed.first_offset = self._searched_rows, offset
                 digests.append(self._write(document, typed))
                 offset += typed.rows * typed.row_room
@@ -163,7 +165,7 @@ class TableWriter:
         table.summaries = [_ColumnRange(kind.kind == "text") for kind in table.types]
         digest = hashlib.sha256()
         words: list[str] = []
-        room = MAX_WORDS
+        room = MAX_WORDS if table.first_row is not None else sys.maxsize
         batch: list[tuple[CellValue, ...]] = []
         marks = ", ".join("?" * (len(names) + sum(1 for _, text in names if text) + 2))
         insert = f"INSERT INTO {quoted(name)} VALUES ({marks})"
@@ -325,7 +327,10 @@ class CurrentTables:
 
 def _shown_rows(document: Document, table: TableData) -> int:
     """Return how many of the first rows of a table the text of its document shows."""
-    return max(document.text.count("\n", table.start, table.end) - 1, 0)
+    first = document.text.find("\n|", table.start, table.end)  # behind the description of a large table
+    is_described = first >= 0 and not document.text.startswith("|", table.start)
+    start = first + 1 if is_described else table.start
+    return max(document.text.count("\n", start, table.end) - 1, 0)
 
 
 def _labels(table: TableData) -> list[str]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
+from itertools import zip_longest
 from math import log
 from typing import Any, NamedTuple
 
@@ -37,8 +39,12 @@ MAX_FREQUENCY = 200_000
 ROWS_AROUND = 25
 """Number of rows before and after a row that are its neighbors."""
 _MAX_WORDS = 30
-_PAGE_ROWS = 5_000
-_FIELDS = tuple("name document title path section columns rows date first_row first_offset row_room shown_rows".split())
+_CELL_SEPARATOR = "\x1f"
+_IRREGULAR = re.compile(r"[|<]|[^\S \x1f]| (?=[ \x1f])|\x1f |^ | $")
+"""Cells that a line of Markdown does not contain as they are."""
+_FIELDS = tuple(
+    "name document title path section columns rows date first_row first_offset row_room shown_rows start end".split()
+)
 
 
 class FoundRow(NamedTuple):
@@ -46,6 +52,14 @@ class FoundRow(NamedTuple):
 
     passage: Passage
     share: float
+
+
+class ShownTable(NamedTuple):
+    """The stretch of a text that describes a large table and shows its first rows, and the line with its labels."""
+
+    start: int
+    end: int
+    head: str
 
 
 class _LargeTable(NamedTuple):
@@ -61,6 +75,8 @@ class _LargeTable(NamedTuple):
     first_offset: int
     row_room: int
     shown_rows: int
+    start: int
+    end: int
     number: int
 
     @property
@@ -104,49 +120,56 @@ class RowFinder:
         """Return whether there is a large table."""
         return bool(self._tables)
 
-    def find(self, text: str, k: int, where: Mapping[str, str]) -> list[FoundRow]:
+    def find(self, text: str, k: int, where: Mapping[str, str], only_here: Sequence[str] = ()) -> list[FoundRow]:
         """Return at most `k` rows that have a good part of the words of a text, best first.
 
-        If very many match equally well, only a few examples are returned.
+        The best rows with each word that no passage contains come first, in turn. Of many other rows that match equally
+        well, only a few examples are returned.
+
+        Args:
+            only_here: the words of the text that no passage contains.
         """
         scored = self._scores(text, where)
         if scored is None or not len(scored[0]):
             return []
         numbers, shares = scored
+        with_word = [self._best_with(word, numbers, shares, k) for word in only_here]
+        in_turn = [row for rank in zip_longest(*with_word) for row in rank if row is not None]
+        found = dict.fromkeys([*in_turn, *self._best(numbers, shares, k)])
+        return [FoundRow(self._passage(number), share) for number, share in [*found][:k]]
+
+    def _best_with(self, word: str, numbers: Any, shares: Any, k: int) -> list[tuple[int, float]]:
+        """Return the number and share of the best `k` rows with a word."""
+        rows = self._rows_with(word)
+        places: list[int] = np.flatnonzero(np.isin(numbers, rows)).tolist() if len(rows) <= MAX_FREQUENCY else []
+        order = sorted(places, key=lambda at: -shares[at])[:k]
+        return [(int(numbers[at]), float(shares[at])) for at in order]
+
+    def _best(self, numbers: Any, shares: Any, k: int) -> list[tuple[int, float]]:
+        """Return the number and share of the best `k` rows; of many that match equally well, of a few examples."""
         order = np.argsort(-shares, kind="stable")[: MAX_TIED_ROWS + 1]
         best = [at for at in order.tolist() if shares[at] >= MIN_SHARE]
         if len(best) > MAX_TIED_ROWS and shares[best[-1]] >= shares[best[0]]:
             best = best[:EXAMPLES]
-        return [FoundRow(self._passage(int(numbers[at])), float(shares[at])) for at in best[:k]]
+        return [(int(numbers[at]), float(shares[at])) for at in best[:k]]
 
     def best_share(self, text: str) -> float:
         """Return how much of a text's words the best row has, 0..1; rare words weigh more."""
         scored = self._scores(text, {})
         return float(scored[1].max()) if scored is not None and len(scored[1]) else 0.0
 
+    def words(self, text: str) -> list[str]:
+        """Return the words of a text that rows are searched for."""
+        return list(dict.fromkeys(_words(" ".join(content_words(text)) or text)))[:_MAX_WORDS]
+
     def knows(self, word: str) -> bool:
         """Return whether a row contains a word."""
         return bool(self._tables) and all(len(self._rows_with(token)) for token in _words(word))
 
-    def counts(self, words: str) -> dict[str, int]:
-        """Return document -> number of its rows that contain all of the words; without those that its text shows."""
-        tokens = _words(words)
-        if not tokens:
-            return {}
-        rows = set(self._rows_with(tokens[0]).tolist()).intersection(*(self._rows_with(each) for each in tokens[1:]))
-        counts: dict[str, int] = {}
-        for table in self._tables:
-            first = table.first_row + 1 + table.shown_rows
-            count = sum(1 for row in rows if first <= row <= table.first_row + table.rows)
-            if count:
-                document = f"{self._name}:{table.document}".lstrip(":")
-                counts[document] = counts.get(document, 0) + count
-        return counts
-
     def _scores(self, text: str, where: Mapping[str, str]) -> tuple[Any, Any] | None:
         """Return the rows with words of a text, and the share of the words that each has; None without tables."""
         tables = self._under(where)
-        words = list(dict.fromkeys(_words(" ".join(content_words(text)) or text)))[:_MAX_WORDS]
+        words = self.words(text)
         if not tables or not words:
             return None
         total = sum(table.rows for table in self._tables)
@@ -184,9 +207,12 @@ class RowFinder:
 
     def _passage(self, number: int) -> Passage:
         """Return the row with a number among the rows of all large tables."""
-        table = next(each for each in self._tables if each.first_row < number <= each.first_row + each.rows)
+        table = self._table_of(number)
         (passage,) = self._passages(table, number - table.first_row, number - table.first_row)
         return passage
+
+    def _table_of(self, number: int) -> _LargeTable:
+        return next(each for each in self._tables if each.first_row < number <= each.first_row + each.rows)
 
     def _passages(self, table: _LargeTable, first: int, last: int) -> list[Passage]:
         """Return the rows of a table between two of its rows, counted from 1."""
@@ -196,15 +222,15 @@ class RowFinder:
         )
         head = row_markdown([column.label for column in table.columns])
         header = f"{head}\n|{'---|' * len(table.columns)}"
-        begins = f"{self._name}:" if self._name else ""
+        document = self._document(table)
         passages = []
         for number, *cells in rows:
             text = row_markdown(cells)
             start = table.first_offset + (number - 1) * table.row_room
             passages.append(
                 Passage(
-                    id=f"{begins}{table.document}-{start}-{start + len(text)}",
-                    document=f"{begins}{table.document}",
+                    id=f"{document}-{start}-{start + len(text)}",
+                    document=document,
                     title=table.title,
                     text=text,
                     start=start,
@@ -218,18 +244,53 @@ class RowFinder:
             )
         return passages
 
-    def texts(self, where: Mapping[str, str]) -> Iterator[StoredText]:
-        """Yield the rows that the texts of their documents do not show."""
+    def shown(self, where: Mapping[str, str]) -> Iterator[tuple[str, ShownTable]]:
+        """Yield the document of each large table under a filter, and the stretch of its text that describes it."""
         for table in self._under(where):
-            for first in range(table.shown_rows + 1, table.rows + 1, _PAGE_ROWS):
-                for row in self._passages(table, first, min(first + _PAGE_ROWS - 1, table.rows)):
-                    yield StoredText(row.id, row.document, row.title, row.section, row.text)
+            head = row_markdown([column.label for column in table.columns])
+            yield self._document(table), ShownTable(table.start, table.end, head)
+
+    def texts(self, where: Mapping[str, str]) -> Iterator[StoredText]:
+        """Yield the rows of the large tables under a filter, with the fields that a scan needs."""
+        for table in self._under(where):
+            document, head = self._document(table), row_markdown([column.label for column in table.columns])
+            start = table.first_offset
+            for (cells,) in self._scan(table):
+                if _IRREGULAR.search(cells):
+                    text = row_markdown(cells.split(_CELL_SEPARATOR))
+                else:
+                    text = f"| {cells.replace(_CELL_SEPARATOR, ' | ')} |"
+                identity = f"{document}-{start}-{start + len(text)}"
+                yield StoredText(identity, document, table.title, table.section, text, start, head)
+                start += table.row_room
+
+    def _scan(self, table: _LargeTable) -> Iterator[tuple[str]]:
+        """Yield the cells of each row of a table as shown, joined by `_CELL_SEPARATOR`."""
+        names = (f"coalesce({quoted(each.text_name or each.name)}, '')" for each in table.columns)
+        cells = f" || '{_CELL_SEPARATOR}' || ".join(names)
+        try:
+            with closing(sqlite3.connect(read_only(self._part.path), uri=True)) as db:
+                yield from db.execute(f"SELECT {cells} FROM {quoted(table.name)} ORDER BY rowid")
+        except sqlite3.DatabaseError as error:
+            raise damaged(self._part.path, error) from error
+
+    def counts(self, text: str) -> Counter[str]:
+        """Return document -> number of rows with all words of a text, except the rows that its text shows."""
+        rows = [set(self._rows_with(word).tolist()) for word in self.words(text)]
+        counts: Counter[str] = Counter()
+        for number in set.intersection(*rows) if rows else ():
+            table = self._table_of(number)
+            counts[self._document(table)] += number - table.first_row > table.shown_rows
+        return +counts
+
+    def _document(self, table: _LargeTable) -> str:
+        return f"{self._name}:{table.document}" if self._name else table.document
 
     def around(self, document: str, start: int) -> list[Passage]:
         """Return the row at an offset of a document, with the rows before and after it; empty if no row is there."""
         for table in self._tables:
             at = start - table.first_offset
-            if f"{self._name}:{table.document}".lstrip(":") == document and 0 <= at < table.rows * table.row_room:
+            if self._document(table) == document and 0 <= at < table.rows * table.row_room:
                 number = at // table.row_room + 1
                 return self._passages(table, number - ROWS_AROUND, number + ROWS_AROUND)
         return []

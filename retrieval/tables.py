@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.corpora.column_types import CellValue
@@ -32,6 +32,17 @@ WORD_WEIGHTS = (8.0, 6.0, 4.0, 5.0, 1.0)
 """Weights of a word in the name, title, section, labels and cells of a table."""
 _MAX_SEARCH_WORDS = 40
 _FIELDS = tuple("name document title path sheet section page caption columns rows totals start end".split())
+
+
+class FoundTable(NamedTuple):
+    """A table that was found by words.
+
+    Attributes:
+        lacks: those of the words that it does not contain.
+    """
+
+    table: StoredTable
+    lacks: tuple[str, ...] = ()
 
 
 class TableStore:
@@ -84,23 +95,32 @@ class TableStore:
             allowed[part.name] = _numbers_where(part.path, part_where) if part_where is not None else set()
         return [each for each in self._all if each[1] in allowed[each[0].name]]
 
-    def find(self, words: str, limit: int, where: Mapping[str, str] | None = None) -> list[StoredTable]:
-        """Return the tables that contain any of the words: those with the most of the words first.
+    def find(self, words: str, where: Mapping[str, str] | None = None) -> list[FoundTable]:
+        """Return the tables that contain all of the words, best first; if there is none, those with most of them.
 
-        Among these, words in the name, the title, the headings and the labels count more than words in the cells.
-        Without words, the first tables are returned.
+        Words in the name, the title, the headings and the labels count more than words in the cells. Without words,
+        all tables are returned.
         """
         candidates = self._under(where)
         wanted = " ".join(content_words(words)) or words
         tokens = list(dict.fromkeys(re.findall(r"[^\W_]+", searchable(wanted.lower()))))[:_MAX_SEARCH_WORDS]
         if not tokens:
-            return [table for _, _, table in candidates[:limit]]
-        ranks: dict[tuple[str, int], tuple[int, float]] = {}
+            return [FoundTable(table) for _, _, table in candidates]
+        ranks: dict[tuple[str, int], float] = {}
+        having: dict[str, set[tuple[str, int]]] = {token: set() for token in tokens}
         for part in self.parts:
-            ranks |= {(part.name, number): rank for number, rank in _ranks(part.path, tokens).items()}
-        ranked = [each for each in candidates if (each[0].name, each[1]) in ranks]
-        ranked.sort(key=lambda each: ranks[each[0].name, each[1]])
-        return [table for _, _, table in ranked[:limit]]
+            ranks |= {(part.name, number): rank for number, rank in _ranked(part.path, tokens)}
+            for token in tokens:
+                having[token] |= {(part.name, number) for number in _numbers_with(part.path, token)}
+        found: list[tuple[int, float, FoundTable]] = []
+        for part, number, table in candidates:
+            key = part.name, number
+            lacks = tuple(token for token in tokens if key not in having[token])
+            if len(lacks) < len(tokens):
+                found.append((len(lacks), ranks.get(key, 0.0), FoundTable(table, lacks)))
+        fewest = min((count for count, _, _ in found), default=0)
+        best = [each for each in found if each[0] == fewest]
+        return [table for _, _, table in sorted(best, key=lambda each: each[1])]
 
     def first_rows(self, table: StoredTable, n: int, shown: bool = False) -> list[tuple[CellValue, ...]]:
         """Return the first rows of a table, with a value for each of its columns.
@@ -139,23 +159,23 @@ def _read(path: Path, statement: str, values: Sequence[Any] = ()) -> list[tuple[
         raise damaged(path, error) from error
 
 
-def _ranks(path: Path, tokens: Sequence[str]) -> dict[int, tuple[int, float]]:
-    """Return number of a table -> its rank by words, smaller for better ones; tables without any word are left out."""
-    found: dict[int, set[str]] = {}
-    large = _read(path, 'SELECT "number", "first_row", "rows" FROM turnmark_tables WHERE "first_row" IS NOT NULL')
-    for token in tokens:
-        words = [f'"{token}"']
-        for (number,) in _read(path, "SELECT rowid FROM turnmark_words WHERE turnmark_words MATCH ?", words):
-            found.setdefault(number, set()).add(token)
-        for number, first, rows in large:
-            # The other index has only the beginning of a large table.
-            statement = "SELECT 1 FROM turnmark_rows WHERE turnmark_rows MATCH ? AND rowid BETWEEN ? AND ? LIMIT 1"
-            if _read(path, statement, [*words, first + 1, first + rows]):
-                found.setdefault(number, set()).add(token)
+def _ranked(path: Path, tokens: Sequence[str]) -> list[tuple[int, float]]:
+    """Return the number and the rank of each table with one of the words; a lower rank is better."""
     weights = ", ".join(map(str, WORD_WEIGHTS))
     statement = f"SELECT rowid, bm25(turnmark_words, {weights}) FROM turnmark_words WHERE turnmark_words MATCH ?"
-    scores = dict(_read(path, statement, [" OR ".join(f'"{token}"' for token in tokens)]))
-    return {number: (-len(words), scores.get(number, 0.0)) for number, words in found.items()}
+    return _read(path, statement, [" OR ".join(f'"{token}"' for token in tokens)])
+
+
+def _numbers_with(path: Path, token: str) -> set[int]:
+    """Return the numbers of the tables with a word, also in a row of a large table."""
+    numbers = _read(path, "SELECT rowid FROM turnmark_words WHERE turnmark_words MATCH ?", [f'"{token}"'])
+    numbers += _read(
+        path,
+        'SELECT "number" FROM turnmark_tables WHERE "first_row" IS NOT NULL AND EXISTS (SELECT 1 FROM turnmark_rows '
+        'WHERE turnmark_rows MATCH ? AND rowid BETWEEN "first_row" + 1 AND "first_row" + "rows")',
+        [f'"{token}"'],
+    )
+    return {row[0] for row in numbers}
 
 
 def _numbers_where(path: Path, where: Mapping[str, str]) -> set[int]:

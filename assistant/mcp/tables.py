@@ -23,7 +23,9 @@ class TablesArguments(ToolArguments):
     """The arguments of `tables`."""
 
     words: str = Field(
-        default="", description="list only tables with one of these words in names, headings or cells; empty: all"
+        default="",
+        description="list only tables with all of these words in names, headings or cells, or, without such a table, "
+        "those with most of them; empty: all",
     )
     where: PassageFilter = Field(
         default_factory=PassageFilter, description="list only tables that match all of these globs"
@@ -42,6 +44,7 @@ class SqlArguments(ToolArguments):
 class DescribedTable(StoredTable):
     """A table with its first rows."""
 
+    lacks: tuple[str, ...] = Field(default=(), description="those of the words that it does not contain")
     first_rows: tuple[tuple[CellValue, ...], ...] = Field(description="cells as shown, in the order of the columns")
 
 
@@ -80,14 +83,15 @@ class ServedTables:
         return any(store is not None and store.tables() for store in stores)
 
     def tables(self, arguments: TablesArguments) -> TablesResult:
-        """List the tables of an index, or those that have one of the given words."""
+        """List the tables of an index, or those that have all or most of the given words."""
         name, store = self._named(arguments.index)
-        every = store.tables(arguments.where.globs())
         words = valid_text(arguments.words).strip()
-        found = store.find(words, len(every), arguments.where.globs()) if words else every
+        found = store.find(words, arguments.where.globs())
         described = [
-            DescribedTable(**dict(table), first_rows=tuple(store.first_rows(table, MAX_SAMPLE_ROWS, shown=True)))
-            for table in found[:MAX_LISTED_TABLES]
+            DescribedTable(
+                **dict(table), first_rows=tuple(store.first_rows(table, MAX_SAMPLE_ROWS, shown=True)), lacks=lacks
+            )
+            for table, lacks in found[:MAX_LISTED_TABLES]
         ]
         return TablesResult(
             index=name,

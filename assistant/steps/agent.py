@@ -7,6 +7,8 @@ without tools. The next turn sees the answer, not what was read for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from turnmark.assistant.asking import completed_text, merge_roles
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import (
@@ -21,19 +23,26 @@ from turnmark.assistant.generators.base import (
 )
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.steps.languages import languages_to_search
+from turnmark.assistant.steps.outlines import is_navigation
 from turnmark.assistant.steps.read import settle_reply, turn_prompt
-from turnmark.assistant.steps.retrieve import SearchAndRead
-from turnmark.assistant.steps.tool_results import MAX_NAME_CHARACTERS, Result
+from turnmark.assistant.steps.retrieve import SearchAndRead, interleave
+from turnmark.assistant.steps.tool_results import MAX_NAME_CHARACTERS, Result, count_phrase
 from turnmark.assistant.steps.tools import DocumentTools
 from turnmark.assistant.steps.unstated import MarkFilter, read_answer
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import ToolUse, Usage
+from turnmark.retrieval.types import Hit
 
 MAX_ROUNDS, MAX_CALLS_PER_ROUND = 8, 8
 """Maximum rounds of tool calls in a turn, and maximum calls that are answered in a round."""
 RESULTS_FACTOR, RESULT_DIVISOR = 5, 2
 """All results of a turn may have `RESULTS_FACTOR` times the tokens of the first search, and a single result the tokens
 of the first search divided by `RESULT_DIVISOR`."""
+FIRST_SEARCH_SHARE = 0.7
+"""Share of the limit of tokens that the sections of the first search may have; further hits are only named, since the
+model can read them by their number."""
+MIN_HITS, MIN_SCORE_SHARE = 3, 0.5
+"""Minimum hits of the first search that are shown, and minimum share of the best score for further ones."""
 MIN_RESULT_TOKENS = 1500
 """Minimum tokens of results that the context must have room for; with less room, no tools are offered."""
 
@@ -45,6 +54,14 @@ class SearchWithTools(SearchAndRead):
     form `read`.
     """
 
+    tokens_share = FIRST_SEARCH_SHARE
+    adds_adjacent = False
+
+    def hits_to_read(self, turn: Turn) -> list[Hit]:
+        """Return the hits of each part that are near its best one, without navigation pages if there are others."""
+        hits = interleave(_near_best(part.hits) for part in turn.parts)
+        return [hit for hit in hits if not is_navigation(hit.passage)] or hits
+
     def __call__(self, turn: Turn) -> None:
         super().__call__(turn)
         turn.forms["retrieve"] = "read"  # until the endpoint has accepted tools
@@ -55,23 +72,36 @@ class SearchWithTools(SearchAndRead):
 def answer_with_tools(turn: Turn) -> bool:
     """Let the model search with tools and answer. Return False if it could not, so that nothing was answered."""
     if not isinstance(turn.generator, ToolGenerator) or turn.retriever is None:
-        return False
+        return _without_tools(turn)
     agent = _Agent(turn, turn.generator, DocumentTools(turn, turn.retriever))
     if agent.left < MIN_RESULT_TOKENS:
-        return False
+        return _without_tools(turn)
     try:
         agent.answer()
     except ToolsRefused as refused:
         # Later turns make no request for it and show no further note.
         note = "answered without tools: the endpoint takes none" if refused.usage.calls else None
         turn.use("answer", refused.usage, note)
-        return False
+        return _without_tools(turn)
     except GeneratorError as error:  # the prompt had become too long, or nothing was written
         if error.kind != "bad_request" and not isinstance(error, EmptyReply):
             raise
         turn.use("answer", error.usage, f"answered without more tools: {error}")
         return False
     return True
+
+
+def _near_best(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the first hits and those whose score is near the best; all if the scores are not positive."""
+    best = max((hit.score for hit in hits), default=0.0)
+    return [hit for rank, hit in enumerate(hits) if rank < MIN_HITS or best <= 0 or hit.score >= MIN_SCORE_SHARE * best]
+
+
+def _without_tools(turn: Turn) -> bool:
+    """Show the sections in full that were only named. Return False, since nothing was answered."""
+    SearchAndRead().choose_evidence(turn)
+    turn.report_hits()
+    return False
 
 
 class _Agent:
@@ -86,7 +116,9 @@ class _Agent:
         prompt, notes = turn_prompt(turn)
         # The rules about the tools are about as long as their definitions.
         tables = tools.computing.hints() if tools.computing else ""
-        used = sum(count_tokens(message.content) for message in prompt) + 2 * tools.tokens + count_tokens(tables)
+        named = tools.named_sections()
+        used = sum(count_tokens(text) for text in (*(message.content for message in prompt), tables, named))
+        used += 2 * tools.tokens
         room = turn.model.context_tokens - turn.model.reply_tokens - used
         self.left = min(RESULTS_FACTOR * turn.config.tokens, room)
         self.piece = turn.config.tokens // RESULT_DIVISOR
@@ -96,12 +128,13 @@ class _Agent:
         rules = [message for message in prompt if message.role == "system"]
         rules += load_prompt("agent", turn.prompts).render(
             rounds=str(MAX_ROUNDS),
-            tokens=f"{max(self.left, MIN_RESULT_TOKENS) // 500 * 500:,}",
+            tokens=_rounded(max(self.left, MIN_RESULT_TOKENS)),
             documents=f"{collection.count():,} documents" if collection else "the documents",
             counts=collection is not None,
             computes=tools.computing is not None,
             looks=tools.looking is not None,
             tables=tables,
+            named=named,
             languages=languages_to_search(turn),
         )
         merged = merge_roles((*rules, *(message for message in prompt if message.role != "system")))
@@ -120,6 +153,7 @@ class _Agent:
             new = [self._take(call, at) for at, call in enumerate(reply.calls)]
             ended = self._why_ended(any(new))
             self.turn.use("answer", Usage(), ended)
+            self._add_to_last(self._what_is_left(ended))
             self.turn.report_hits()
             reply = self._next(() if ended else self.tools.tools)
             if ended:
@@ -133,6 +167,18 @@ class _Agent:
         if self.round >= MAX_ROUNDS:
             return f"the model had searched {MAX_ROUNDS} rounds, and answered from what it had found"
         return "" if anything_new else "the model repeated its calls, and answered from what it had found"
+
+    def _what_is_left(self, ended: str) -> str:
+        """Return what the model may still use, or that it has to answer now."""
+        if ended:
+            return "No calls are left: answer now."
+        rounds = MAX_ROUNDS - self.round
+        return f"Left: {count_phrase(rounds, 'round')}, about {_rounded(self.left)} tokens of results."
+
+    def _add_to_last(self, text: str) -> None:
+        """Add a line to the last message."""
+        last = self.messages[-1]
+        self.messages[-1] = last.model_copy(update={"content": f"{last.content}\n\n({text})"})
 
     def _next(self, tools: tuple[Tool, ...]) -> ToolReply:
         shown = MarkFilter(self.turn.stream, len(self.turn.hits))
@@ -171,3 +217,8 @@ class _Agent:
         self.turn.calls.append(used)
         self.turn.report("retrieve", used.line, **used.model_dump())
         return new
+
+
+def _rounded(tokens: int) -> str:
+    """Return a number of tokens, rounded down to 500."""
+    return f"{tokens // 500 * 500:,}"

@@ -24,22 +24,31 @@ from turnmark.assistant.steps.tool_results import (
 )
 from turnmark.assistant.turn import Computation, Turn
 from turnmark.core.untrusted import one_line, quote_lines
+from turnmark.corpora.tables import row_markdown
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.table_records import QueryResult, StoredTable, TableColumn
-from turnmark.retrieval.tables import TableStore
+from turnmark.retrieval.tables import FoundTable, TableStore
 from turnmark.retrieval.types import Hit
 
 TABLE_TOOLS = (
     define_tool(
-        "tables", "Lists the tables that sql reads: columns, units, number of rows, first rows.", "",
-        words="in names, headings or cells of the table; left out: all", where="as in search",
+        "tables", "Lists the tables that sql reads: columns, units, ranges, values, number of rows, first rows.", "",
+        words="all in names, headings or cells; default: all", where="as in search",
     ),
-    define_tool("sql", "Runs one SELECT of SQLite over the tables.", "statement", statement="with names as listed"),
+    define_tool(
+        "sql", "Runs one SELECT of SQLite over the tables. Each has row_number (in the file) and is_total, too.",
+        "statement", statement="with names as listed",
+    ),
 )  # fmt: skip
 MAX_TABLES, MAX_COLUMNS, MAX_SAMPLE_ROWS = 10, 60, 3
 """Maximum tables that a list describes, and maximum columns and rows of each."""
 MAX_HINTS, MAX_HINT_COLUMNS = 3, 30
-"""Maximum tables that are named next to the sections of a first search, and maximum columns of each."""
+"""Maximum tables that are described because the message names them or a section of a first search shows them, and
+maximum columns of each."""
+MAX_RELATED_HINTS = 6
+"""Maximum tables that are described with those of the same documents. If there are not more at all, each is."""
+MAX_HINT_VALUES = 6
+"""Maximum values of a column of text that are listed there."""
 MAX_HINT_ROWS, MAX_HINT_CELL_CHARACTERS = 2, 40
 """Rows of a table that is named although no section shows it, and maximum characters of their cells."""
 MAX_CELL_CHARACTERS = 200
@@ -57,15 +66,16 @@ class TableTools:
     def tables(self, words: str, where: Mapping[str, str], tokens: int) -> Result:
         """Describe the tables that match, best first, as a numbered source."""
         every = self.store.tables(where)
-        found = self.store.find(words, len(every), where) if words else every
+        found = self.store.find(words, where)
         line = count_phrase(len(every), "table")
         if words:
-            line = f"{len(found):,} of {line} {'has' if len(found) == 1 else 'have'} “{short_line(words, 60)}”"
-        shown = found or every
+            having = sum(not each.lacks for each in found)
+            line = f"{having or 'none'} of {line} {'have' if having > 1 else 'has'} all of “{short_line(words, 60)}”"
+        shown = found or [FoundTable(table) for table in every]
 
         def described(most: int) -> list[str]:
-            lines = [line for table in shown[:most] for line in self._described(table)]
-            left = [table.name for table in shown[most:]]
+            lines = [line for each in shown[:most] for line in self._described(each)]
+            left = [each.table.name for each in shown[most:]]
             return lines + ([f"… and {_listed(left, MAX_TABLES, 'more table')}"] if left else [])
 
         text = shorten("\n".join(fitting_lines(described, MAX_TABLES, tokens)), tokens)
@@ -74,9 +84,11 @@ class TableTools:
         [number] = self.turn.number([Hit(passage=passage, score=0.0)])
         return Result(format_section(number, passage), f"{line} [{number}]")
 
-    def _described(self, table: StoredTable) -> Iterator[str]:
-        """Yield lines with the name, place, columns and first rows of a table."""
-        yield f"{table.name}: {_place(table)}; {_size(table)}"
+    def _described(self, found: FoundTable) -> Iterator[str]:
+        """Yield lines with the name, place, columns and first rows of a table, and the words that it lacks."""
+        table = found.table
+        lacks = f"; lacks {short_line(', '.join(found.lacks), MAX_ARGUMENT_CHARACTERS)}" if found.lacks else ""
+        yield f"{table.name}: {_place(table)}; {_size(table)}{lacks}"
         yield f"  columns: {', '.join(_columns(table, MAX_COLUMNS, labels=True))}"
         yield from self._first_rows(table, MAX_SAMPLE_ROWS, MAX_COLUMNS, MAX_CELL_CHARACTERS)
 
@@ -102,8 +114,10 @@ class TableTools:
         return Result(f"{format_section(number, passage)}\n{remarks}".strip(), f"{found} [{number}]")
 
     def hints(self) -> str:
-        """Return a line for each table that the message names or a section shows, so that the model can compute at
-        once."""
+        """Return a line for each table that the message names or a section shows, for a model that computes at once.
+
+        The other tables of their documents follow, or all tables if they are few.
+        """
         numbers_of: dict[str, list[int]] = {}
         every = self.store.tables()
         message = self.turn.message.lower()
@@ -113,11 +127,15 @@ class TableTools:
                 if _shows(hit.passage, table):
                     tables[table.name] = table
                     numbers_of.setdefault(table.name, []).append(number)
+        tables = dict([*tables.items()][:MAX_HINTS])
+        documents = {table.document for table in tables.values()}
+        is_few = bool(tables) and len(every) <= MAX_RELATED_HINTS
+        related = {table.name: table for table in every if is_few or table.document in documents}
         lines = []
-        for name, table in [*tables.items()][:MAX_HINTS]:
+        for name, table in [*(tables | related).items()][:MAX_RELATED_HINTS]:
             marks = "".join(f"[{number}]" for number in numbers_of.get(name, ())) or _place(table)
             lines.append(f"{marks} {name} ({_size(table)}): {', '.join(_columns(table, MAX_HINT_COLUMNS))}")
-            if name not in numbers_of:  # nothing else shows how its cells look
+            if name in tables and name not in numbers_of:  # nothing else shows how its cells look
                 lines += self._first_rows(table, MAX_HINT_ROWS, MAX_HINT_COLUMNS, MAX_HINT_CELL_CHARACTERS)
         return quote_lines("\n".join(lines)) if lines else ""
 
@@ -129,8 +147,12 @@ def _is_named(table: StoredTable, message: str) -> bool:
 
 
 def _shows(passage: Passage, table: StoredTable) -> bool:
-    """Return whether a passage shows a part of a table."""
-    return passage.document == table.document and table.start < passage.end and passage.start < table.end
+    """Return whether a passage shows a part of a table. A row of a large table is behind the text of its document."""
+    if passage.document != table.document:
+        return False
+    if passage.start > table.end and passage.header:
+        return passage.header.startswith(row_markdown([column.label for column in table.columns]))
+    return table.start < passage.end and passage.start < table.end
 
 
 def _source(statement: str, text: str, tables: Sequence[StoredTable]) -> Passage:
@@ -188,10 +210,10 @@ def _remarks(statement: str, result: QueryResult) -> Iterator[str]:
 
 
 def _columns(table: StoredTable, most: int, labels: bool = False) -> Iterator[str]:
-    """Yield each column with its type, unless that is text, and its unit.
+    """Yield each column with its type, unless that is text, its unit, and its range or values.
 
     Args:
-        labels: whether labels are shown that the name does not tell.
+        labels: whether labels are shown that the name does not tell, and all values.
     """
     for column in table.columns[:most]:
         yield _described_column(column, labels)
@@ -208,6 +230,10 @@ def _described_column(column: TableColumn, labels: bool) -> str:
         words.append(column.type)
     if column.unit:
         words.append(f"in {short_line(column.unit, _MAX_UNIT_CHARACTERS)}")
+    if column.low is not None:
+        words.append("…".join(dict.fromkeys(map(shown_value, (column.low, column.high)))))
+    elif column.values and (labels or len(column.values) <= MAX_HINT_VALUES):
+        words.append(f"({'; '.join(short_line(value, MAX_HINT_CELL_CHARACTERS) for value in column.values)})")
     if labels and column.unparsed:
         words.append(f"({count_phrase(column.unparsed, 'cell')} NULL, see {column.text_name})")
     return " ".join(words)

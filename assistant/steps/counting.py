@@ -107,12 +107,14 @@ def count_words(turn: Turn, words: str, language: str) -> Draft | None:
     occurrences = collection.grep(words) if collection else None
     if occurrences is None or not occurrences.times:
         return None
-    cited = {line.document: line.passage for line in reversed(occurrences.lines)}
+    cited = {line.document: line for line in reversed(occurrences.lines)}
     listed = list(occurrences.times)[:MAX_LISTED_DOCUMENTS]
     hits = []
     for document in listed:
-        passages = turn.retriever.neighbors(Passage(id="", document=document, title="", text="", start=0, end=0))
-        hits += [Hit(passage=passage, score=0.0) for passage in passages if passage.id == cited[document]]
+        line = cited[document]
+        place = Passage(id="", document=document, title="", text="", start=line.start, end=line.start)
+        passages = turn.retriever.neighbors(place)
+        hits += [Hit(passage=passage, score=0.0) for passage in passages if passage.id == line.passage]
     times, held = sum(occurrences.times.values()), len(occurrences.times)
     rows = [
         f"- {escape_marks(one_line(hit.passage.title or document))} [{number}]"

@@ -30,9 +30,15 @@ _HEADINGS = re.compile(
     r"|目录|目錄|大纲|提纲|议程|相关(?:主题|文章|链接|内容)|另请参阅|参见|目次|アジェンダ|関連(?:項目|トピック|記事|リンク|情報)"
     r"|参照|목차|관련 (?:항목|문서|주제|링크)|المحتويات|جدول الأعمال|مواضيع ذات صلة|انظر أيضا)"
 )
+_NAVIGATION = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
 _NUMBER = re.compile(r"^(?:\d+ )+")
 _LABEL = re.compile(r"\W*(?P<label>[^:：]{3,40})[:：]\s*\S")
 _SENTENCE_END = re.compile(r"[.!?。！？]['\"”’)]*$")
+
+
+def is_navigation(passage: Passage) -> bool:
+    """Return whether a passage belongs to a navigation page of a wiki or site, such as `_Sidebar.md`."""
+    return bool(_NAVIGATION.fullmatch(passage.as_stored().document))
 
 
 def only_names(line: TextLine, passage: Passage, question: str = "") -> bool:

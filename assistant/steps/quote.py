@@ -18,7 +18,7 @@ from turnmark.assistant.steps.counting import count_mentions
 from turnmark.assistant.steps.differing import differing_lines, differing_text
 from turnmark.assistant.steps.identifiers import has_identifier, identifiers_in
 from turnmark.assistant.steps.marks import ITEM_MARK, TextLine, lines_of, without_item_mark
-from turnmark.assistant.steps.outlines import only_names
+from turnmark.assistant.steps.outlines import is_navigation, only_names
 from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.assistant.steps.support import content_stems, language_of_sources, stems
 from turnmark.assistant.turn import Part, Turn
@@ -41,8 +41,6 @@ MAX_ROWS_AROUND = 2
 """Maximum rows of such a table before the best one, and after it."""
 MIN_SECOND_QUOTE_SCORE = 0.8
 """Minimum score of a line for a further span, as a share of the best score."""
-_NAVIGATION = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
-"""Navigation pages of a wiki or site, which are quoted only if no other page scores high enough."""
 WORDS_WEIGHT, RANK_WEIGHT = 0.5, 0.4
 """Weights of the shared words and of the rank of the hit; the cosine of the line has weight 1. They were chosen on the
 tuning halves of the conversations, and checked by the passages that are quoted on MTRAG (docs/measured.md)."""
@@ -242,7 +240,8 @@ def choose_spans(
     """
     chosen: list[QuotedSpan] = []
     good = [row for row in ranked if row is ranked[0] or row.score >= MIN_SECOND_QUOTE_SCORE * ranked[0].score]
-    outside_navigation = [row for row in good if not _NAVIGATION.fullmatch(hits[row.hit].passage.as_stored().document)]
+    # A navigation page is quoted only if no other page scores high enough.
+    outside_navigation = [row for row in good if not is_navigation(hits[row.hit].passage)]
     for row in outside_navigation or good:
         if len(chosen) == count:
             break

@@ -91,7 +91,7 @@ class SearchOnce:
     def choose_evidence(self, turn: Turn) -> None:
         """Number the evidence, the best hit of each part first."""
         turn.hits.clear()
-        turn.number(interleave(part.hits for part in turn.parts))
+        turn.number(found_hits(turn))
 
 
 class SearchTwice(SearchOnce):
@@ -104,14 +104,29 @@ class SearchTwice(SearchOnce):
 class SearchAndRead(SearchOnce):
     """Retrieve step for a large model, with one search whose hits grow to full sections."""
 
+    tokens_share = 1.0
+    """Share of the limit of tokens that the sections may have."""
+    adds_adjacent = True
+    """Whether passages next to the sections are shown, too."""
+
     def choose_evidence(self, turn: Turn) -> None:
         """Number the sections, within the limit of tokens; given evidence stays as it is."""
         turn.hits.clear()
-        hits = interleave(part.hits for part in turn.parts)
+        hits = self.hits_to_read(turn)
         if turn.evidence is not None:
             turn.hits.extend(hits)
         else:
-            read_sections(turn, hits, turn.config.tokens + TOKENS_PER_FURTHER_PART * (len(turn.parts) - 1))
+            tokens = turn.config.tokens + TOKENS_PER_FURTHER_PART * (len(turn.parts) - 1)
+            read_sections(turn, hits, round(self.tokens_share * tokens), adjacent=self.adds_adjacent)
+
+    def hits_to_read(self, turn: Turn) -> list[Hit]:
+        """Return the hits to show, best first."""
+        return found_hits(turn)
+
+
+def found_hits(turn: Turn) -> list[Hit]:
+    """Return what the searches for the parts of a message found, the best hit of each part first."""
+    return interleave(part.hits for part in turn.parts)
 
 
 def _use_given_evidence(turn: Turn, evidence: Sequence[Hit]) -> None:
@@ -231,36 +246,38 @@ def drop_repeats(hits: Iterable[Hit]) -> list[Hit]:
     return list(first.values())
 
 
-def read_sections(turn: Turn, hits: Sequence[Hit], tokens: int, previous: str = "") -> None:
+def read_sections(turn: Turn, hits: Sequence[Hit], tokens: int, previous: str = "", *, adjacent: bool = True) -> None:
     """Add the sections of hits to the turn's evidence, within `tokens` and within the room of the model's context.
 
     Args:
         hits: best first.
         previous: the answer to revise, which the prompt shows as well.
+        adjacent: see `grow_sections`.
     """
-    sections = grow_sections(turn.retriever, hits, tokens)
+    sections = grow_sections(turn.retriever, hits, tokens, adjacent=adjacent)
     if turn.generator is not None:
         prompt = load_prompt("answer", turn.prompts)
         questions = [part.question for part in turn.parts]
         room = sections_room(turn.generator, prompt, turn.history, turn.message, previous, *questions)
         if room < tokens:
-            fitting = grow_sections(turn.retriever, hits, room)
+            fitting = grow_sections(turn.retriever, hits, room, adjacent=adjacent)
             if fitting != sections:
                 turn.use("answer", Usage(), "sections were cut or left out: the model's context is full")
             sections = fitting
     turn.hits.extend(sections)
 
 
-def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int) -> list[Hit]:
+def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int, *, adjacent: bool = True) -> list[Hit]:
     """Return the sections that a model reads, made from hits within `tokens`; the first hit is always included.
 
     A hit that repeats a better one is left out. Within the remaining tokens, hits grow to their sections, best first,
-    and adjacent passages are added. Adjacent passages of a section become one source. The sources of a document keep
-    its order, and documents are ordered by their best hits.
+    and passages next to their sections are added. Adjacent passages of a section become one source. The sources of a
+    document keep its order, and documents are ordered by their best hits.
 
     Args:
         retriever: finds the passages next to a hit; None: hits do not grow.
         hits: best first.
+        adjacent: whether passages next to the sections are added.
     """
     read: list[Hit] = []
     room = tokens
@@ -276,7 +293,8 @@ def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int)
         documents = {name: retriever.neighbors(passage) for name, passage in passage_of_document.items()}
         for hit in list(read):
             _extend_section(hit, documents[hit.passage.document], read, tokens - _tokens_used(read, documents))
-        _add_adjacent_passages(documents, read, tokens - _tokens_used(read, documents))
+        if adjacent:
+            _add_adjacent_passages(documents, read, tokens - _tokens_used(read, documents))
     return [_join_source(source) for source in _grouped_sources(read, documents)]
 
 

@@ -47,8 +47,10 @@ MAX_EARLIER_ANSWERS = 3
 """Maximum answers before the last one whose passages a model is shown, too, e.g. for "put both in one list"."""
 MAX_SEARCHES, MAX_SEARCHES_PER_EARLIER = 8, 4
 """Maximum searches for the passages behind the last answer, and behind an earlier one."""
-PASSAGES_PER_SEARCH, PASSAGES_PER_EARLIER_SEARCH, PASSAGES_FOR_QUESTION = 2, 1, 3
+PASSAGES_PER_SEARCH, PASSAGES_PER_EARLIER_SEARCH, PASSAGES_FOR_QUESTION = 1, 1, 2
 """Passages that a model is shown from each of these searches, and from the search for the last answer's question."""
+LAYOUT_TOKENS_SHARE = 0.6
+"""Share of the limit of tokens that the sections may have if the instruction asks for nothing new."""
 
 
 class Revise:
@@ -86,7 +88,9 @@ class ReviseByModel:
 
     def __call__(self, turn: Turn) -> None:
         question_at, previous = _last_answer(turn)
-        read_sections(turn, _hits_to_read(turn, question_at, previous), turn.config.tokens, previous)
+        share = 1.0 if _lookups_of_instruction(turn) else LAYOUT_TOKENS_SHARE
+        hits = _hits_to_read(turn, question_at, previous)
+        read_sections(turn, hits, round(share * turn.config.tokens), previous)
         turn.report_hits()
         turn.decide(_REVISION_JUDGMENT)
         before = turn.history[: answers_in(turn.history)[-1]]

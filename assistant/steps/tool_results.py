@@ -16,9 +16,7 @@ MAX_NAME_CHARACTERS = 40
 """Maximum characters of a tool's name that a model made up."""
 MAX_ARGUMENT_CHARACTERS = 120
 """Maximum characters of an argument that is repeated in a message."""
-WHERE_DESCRIPTION = (
-    "only there: a folder, a document, or KEY=GLOB (title, section, page; case as written, * for any text)"
-)
+WHERE_DESCRIPTION = "only there: a folder, a document, or KEY=GLOB (title, section, page; case counts, * for any text)"
 
 
 class Result(NamedTuple):
@@ -36,7 +34,7 @@ def define_tool(name: str, description: str, needed: str, **arguments: str) -> T
         arguments: name -> description.
     """
     properties = {key: {"type": "string", "description": text} for key, text in arguments.items()}
-    schema = {"type": "object", "properties": properties, "required": needed.split(), "additionalProperties": False}
+    schema = {"type": "object", "properties": properties, "required": needed.split()}
     return Tool(name=name, description=description, parameters=schema)
 
 

@@ -18,7 +18,7 @@ from turnmark.assistant.generators.base import ToolCall
 from turnmark.assistant.steps.computing import TABLE_TOOLS, TableTools
 from turnmark.assistant.steps.looking import LOOK_TOOL, PictureTool, can_look
 from turnmark.assistant.steps.read import format_section
-from turnmark.assistant.steps.retrieve import grow_sections, join_passages
+from turnmark.assistant.steps.retrieve import found_hits, grow_sections, join_passages
 from turnmark.assistant.steps.tool_results import (
     COUNT_ID,
     MAX_ARGUMENT_CHARACTERS,
@@ -31,16 +31,21 @@ from turnmark.assistant.steps.tool_results import (
     is_computed,
     short_line,
 )
+from turnmark.assistant.steps.unread import UnreadSections
 from turnmark.assistant.turn import Turn
 from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.types import Passage, without_continued
-from turnmark.retrieval.collection import Collection, MatchingLine
+from turnmark.retrieval.collection import MAX_PATTERN_CHARACTERS, Collection, MatchingLine
 from turnmark.retrieval.store import WHERE_KEYS, DocumentEntry
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 MAX_DOCUMENTS, MAX_LINES, MAX_HEADINGS = 60, 20, 100
 """Maximum documents, lines and headings that a result lists."""
+DEFAULT_LINES = 6
+"""Lines that `grep` shows unless more are asked for."""
+MAX_SEARCH_TOKENS = 1000
+"""Maximum tokens of the sections that `search` shows; further hits are named."""
 MAX_LINE_CHARACTERS = 200
 """Maximum characters of a quoted line."""
 _MAX_CHARACTERS_BEFORE_MATCH = 80
@@ -49,23 +54,24 @@ _ARROW = " › "
 _HEADING = re.compile(r"#{1,6} +(\S.*?)\s*$")
 
 
-_DOCUMENT = "the file, as sections name it in parentheses"
+_AS_IN_SEARCH = "as in search"
 TOOLS = (
     define_tool("search", "Finds sections by meaning.", "query", query="what they would say", where=WHERE_DESCRIPTION),
     define_tool(
-        "read", "Reads a document, or a section with all below it.", "document",
-        document=_DOCUMENT, section="its heading; left out: from the start",
-        after="number of a section: reads on behind it",
+        "read", "Reads a document, a section with all below it, or on behind a section.", "",
+        document="the file, as in parentheses", section="its heading; default: from the start",
+        number="#3: the section that is named so", after="3: what follows section [3]",
     ),
-    define_tool("outline", "The headings of a document, with sizes.", "document", document=_DOCUMENT),
+    define_tool("outline", "The headings of a document, with sizes.", "document", document="as in read"),
     define_tool(
-        "grep", "Counts words in ALL documents, exactly: in how many, in which, how often; and shows lines.", "words",
-        words=r"whole words as written, any case; or /regular expression/, also inside words unless it has \b",
-        where=WHERE_DESCRIPTION,
+        "grep", "Counts words in ALL documents, exactly: in how many, in which, how often; shows some lines.", "words",
+        words=rf"whole words, any case; or /regular expression/, also inside words unless it has \b; at most "
+        rf"{MAX_PATTERN_CHARACTERS} characters",
+        where=_AS_IN_SEARCH, lines=f"how many to show; default: {DEFAULT_LINES}",
     ),
     define_tool(
-        "documents", "Lists documents with title and date: all, or those that hold all of some words.", "",
-        words="in any place of it", where=WHERE_DESCRIPTION,
+        "documents", "Lists documents, with dates if known: all, or those that hold all of some words.", "",
+        words="anywhere in it", where=_AS_IN_SEARCH,
     ),
 )  # fmt: skip
 _OVER_ALL = ("outline", "grep", "documents")
@@ -81,6 +87,7 @@ class DocumentTools:
         self.turn, self.retriever = turn, retriever
         self.collection = retriever.collection()
         self.tools = TOOLS if self.collection else tuple(tool for tool in TOOLS if tool.name not in _OVER_ALL)
+        self.unread = UnreadSections(lambda passage: self._passages(passage.document))
         store = retriever.tables()
         self.computing = TableTools(turn, store) if store is not None and store.tables() else None
         """Computes over the tables of the documents; None: there are none."""
@@ -156,23 +163,32 @@ class DocumentTools:
             return Result("Nothing was found.", "nothing")
         new = [hit for hit in hits if self._number_of(hit.passage) is None]
         known = {self._number_of(hit.passage): None for hit in hits if hit not in new}
-        shown, numbers = self._show(grow_sections(self.retriever, new, tokens) if new else [])
+        limit = min(tokens, MAX_SEARCH_TOKENS)
+        shown, numbers = self._show(grow_sections(self.retriever, new, limit, adjacent=False) if new else [])
         left_out = [hit.passage for hit in new if self._number_of(hit.passage) is None]
         texts = [shown] if shown else []
         if known:
             texts.append(f"Also found, and shown above: {_marks(number for number in known if number)}.")
         if left_out:
-            names = dict.fromkeys(f"{passage.heading} ({passage.document})" for passage in left_out)
-            texts.append(f"Also found, and not shown: {_some(names, 6, '; ')}")
+            texts.append(f"Also found, and only named (read shows them by number):\n{self.unread.named(left_out)}")
         found = [f"{count_phrase(len(numbers), 'section')} {_marks(numbers)}".strip()] if numbers else []
         found += [f"{len(known)} shown before"] if known else []
         return Result("\n\n".join(texts), ", ".join(found))
 
+    def named_sections(self) -> str:
+        """Return a quoted line for each section that the first search found and that is not shown; "" without any."""
+        found = (hit.passage for hit in found_hits(self.turn))
+        return self.unread.named([passage for passage in found if self._number_of(passage) is None])
+
     def _read(self, arguments: Mapping[str, str], tokens: int) -> Result:
-        if arguments.get("after"):
+        if arguments.get("number"):
+            run = self.unread.section(arguments["number"])
+        elif arguments.get("after"):
             run = self._behind(arguments["after"].strip("[]"))
-        else:
+        elif arguments.get("document"):
             run = self._section(arguments["document"], arguments.get("section", ""))
+        else:
+            raise RequestError("read needs a document, or number or after")
         fitting: list[Passage] = []
         used = 0
         for passage in run:
@@ -230,6 +246,8 @@ class DocumentTools:
     def _grep(self, arguments: Mapping[str, str], tokens: int) -> Result:
         wanted = arguments["words"]
         where = self._where(arguments)
+        asked = arguments.get("lines", "")
+        most_lines = min(int(asked), MAX_LINES) if asked.isdecimal() and len(asked) < 5 else DEFAULT_LINES
         occurrences = self._all.grep(wanted, where)
         over = self._over(occurrences.documents, arguments, where)
         held, times = len(occurrences.times), sum(occurrences.times.values())
@@ -251,7 +269,9 @@ class DocumentTools:
 
         # The brackets of an expression would be taken for a citation, but for those of code.
         title = f"Count of {f'`{wanted}`' if wanted.startswith('/') and '`' not in wanted else f'“{wanted}”'}: {line}"
-        return self._counted(title, over, rows, MAX_DOCUMENTS, "documents", tokens, line, quoted)
+        return self._counted(
+            title, over, rows, MAX_DOCUMENTS, "documents", tokens, line, lambda most: quoted(min(most, most_lines))
+        )
 
     def _documents(self, arguments: Mapping[str, str], tokens: int) -> Result:
         wanted, where = arguments.get("words", ""), self._where(arguments)

@@ -30,11 +30,14 @@ from turnmark.core.record import Record
 from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.text import strip_citations, words
 from turnmark.corpora.types import Message
+from turnmark.retrieval.types import Query
 
 MAX_PHRASES = 4
 """Maximum search phrases of a part."""
-MAX_TITLES, MAX_TITLES_TOKENS, MAX_TITLE_TOKENS = 60, 800, 30
+MAX_TITLES, MAX_TITLES_TOKENS, MAX_TITLE_TOKENS = 15, 300, 30
 """Maximum titles of documents in a prompt, and maximum tokens of all of them and of each."""
+MAX_HITS_FOR_TITLES = 30
+"""Maximum hits of the search for the documents whose titles are shown."""
 MAX_CONVERSATION_TOKENS = 6000
 """Maximum tokens of earlier messages that a large model is shown."""
 MAX_SMALL_MODEL_MESSAGES, MAX_SMALL_MODEL_WORDS = 4, 50
@@ -87,9 +90,9 @@ class Understand:
         if turn.evidence is not None or courtesy:
             turn.understood(rules, "rules")
             return
-        titles = turn.retriever.titles() if turn.retriever else []
+        titles, count = _titles_to_show(turn, rules)
         prompt, notes = understand_prompt(
-            turn.model, turn.history, turn.message, titles, turn.prompts, languages_to_search(turn)
+            turn.model, turn.history, turn.message, titles, count, turn.prompts, languages_to_search(turn)
         )
         reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
         if isinstance(reply, Failure):
@@ -102,11 +105,29 @@ class Understand:
         turn.understood(understanding_of(reply, turn.message, bool(turn.history), turn.languages), "llm")
 
 
+def _titles_to_show(turn: Turn, rules: Understanding) -> tuple[list[str], int]:
+    """Return the titles of the documents nearest to the message, and how many different titles there are.
+
+    A few titles are all shown. No title is shown of a collection that is too large to list its titles.
+
+    Args:
+        rules: what rules understood of the message, which is searched with its topic.
+    """
+    titles = turn.retriever.titles() if turn.retriever else []
+    if turn.retriever is None or len(titles) <= MAX_TITLES:
+        return titles, len(titles)
+    variants = () if rules.standalone else (rules.rewrite,)
+    query = Query(text=turn.asked, history=turn.history, standalone=rules.standalone, variants=variants)
+    (hits,) = turn.retriever.search([query], MAX_HITS_FOR_TITLES)
+    return list(dict.fromkeys(hit.passage.title for hit in hits if hit.passage.title)), len(titles)
+
+
 def understand_prompt(
     generator: Generator,
     history: Sequence[Message],
     message: str,
     titles: Sequence[str] = (),
+    count: int = 0,
     prompts: Path | None = None,
     languages: str = "",
 ) -> tuple[tuple[PromptMessage, ...], list[str]]:
@@ -114,7 +135,8 @@ def understand_prompt(
 
     Args:
         languages: names of the documents' languages; "": they need no mention.
-        titles: titles of all documents, most informative first, which show the model the documents' words.
+        titles: titles of documents, nearest to the message first, which show the model the documents' words.
+        count: how many different titles the documents have.
     """
     template = load_prompt("understand", prompts)
     # The limit of a reply is twice `STRUCTURED_TOKENS`, and doubles once if the reply is cut.
@@ -133,7 +155,7 @@ def understand_prompt(
     messages = template.render(
         languages=languages,
         titles=titles_text,
-        share=f"{len(shown_titles)} of {len(titles)} different ones" if len(shown_titles) < len(titles) else "all",
+        share=f"those nearest to the message, of {count:,}" if len(shown_titles) < count else "all",
         history=earlier or no_messages,
         message=message,
     )

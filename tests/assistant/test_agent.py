@@ -16,8 +16,14 @@ from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.budget import count_tokens
 from turnmark.assistant.generators.base import ToolCall
-from turnmark.assistant.steps.agent import MAX_CALLS_PER_ROUND, MAX_ROUNDS, MIN_RESULT_TOKENS, RESULTS_FACTOR
-from turnmark.assistant.steps.tools import MAX_LINE_CHARACTERS, MAX_LINES, TOOLS, DocumentTools
+from turnmark.assistant.steps.agent import (
+    MAX_CALLS_PER_ROUND,
+    MAX_ROUNDS,
+    MIN_HITS,
+    MIN_RESULT_TOKENS,
+    RESULTS_FACTOR,
+)
+from turnmark.assistant.steps.tools import DEFAULT_LINES, MAX_LINE_CHARACTERS, MAX_LINES, TOOLS, DocumentTools
 from turnmark.assistant.types import Event
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
@@ -91,7 +97,7 @@ def test_count_of_zero_can_be_cited():
     said = "None of 3 documents mentions it [1]."
     counting = calling(("grep", {"words": "unicorn"}))
     reply, bodies, _ = asked("m", counting, Say(said), message="Which pages mention unicorns?")
-    assert '"None of 3 documents mentions it [9]."' in bodies[0]["messages"][0]["content"]
+    assert '"None of 3 documents mentions it [9]."' in " ".join(bodies[0]["messages"][0]["content"].split())
     assert tools_said(bodies[1])[0].startswith("[1]\n> Count of “unicorn”: in none of 3 documents")
     assert (reply.answer, reply.decision, reply.checks.unsupported) == (said, "answer", ())
     assert reply.citations[0].title == "Count of “unicorn”: in none of 3 documents"
@@ -177,13 +183,53 @@ def test_sections_found_by_the_model_continue_the_numbering():
     assert reply.timings["answer"] > 0
 
 
+@pytest.fixture
+def pots(kitchen, tmp_path):
+    """Ten notes that a search for pots finds, the first far better than the others, and a navigation page."""
+    shelves = {n: "".join(f"Shelf {n * m} is near. " for m in range(40)) for n in range(1, 10)}
+    text = {f"pot{n}": f"# Pot {n}\n\n{shelves[n]}It is a pot.\n" for n in shelves}
+    text["pot0"] = "# Copper pot\n\nThe copper pot is polished with lemon: copper pot, lemon.\n"
+    text["_Sidebar"] = "# Sidebar\n\n- Copper pot\n- Polished copper pot with lemon\n"
+    build_index(notes(tmp_path / "p", **text), "p", retriever="bm25")
+
+
+POLISH = "What is the copper pot polished with?"
+
+
+@pytest.mark.usefixtures("pots")
+def test_hits_far_from_the_best_are_only_named_until_they_are_read():
+    reading = calling(("read", {"number": "#1"}))
+    reply, bodies, _ = asked("p", reading, Say("With lemon [1]."), message=POLISH, top_k=8)
+    prompt = bodies[0]["messages"][-1]["content"]
+    shown = re.findall(r"^\[\d+\]\n> (.*) \(", prompt, re.MULTILINE)
+    named = re.findall(r"^> #(\d+) (.+) \((.+)\): \d+ tokens$", prompt, re.MULTILINE)
+    assert shown[0] == "Copper pot"
+    assert len(shown) <= MIN_HITS
+    assert [number for number, *_ in named] == [str(n) for n in range(1, len(named) + 1)]
+    assert "Sidebar" in [title for _, title, _ in named]
+    assert not {title for _, title, _ in named} & set(shown)
+    assert f"[{len(shown) + 1}]\n> {named[0][1]} ({named[0][2]})" in tools_said(bodies[1])[0]
+    assert reply.trace.calls[0].asked == "#1"
+
+
+@pytest.mark.usefixtures("pots")
+def test_all_sections_are_shown_to_a_model_without_tools():
+    refused = [Status(400, "tiny does not support tools"), Say("With lemon [1].")]
+    _, (with_tools, without), _ = asked("p", *refused, message=POLISH, top_k=8)
+    _, (plain,), _ = asked("p", Say("With lemon [1]."), message=POLISH, top_k=8, steps=("retrieve=read",))
+    assert without["messages"] == plain["messages"]
+    assert len(with_tools["messages"][-1]["content"]) < len(without["messages"][-1]["content"])
+    assert "only named" not in without["messages"][-1]["content"]
+
+
 @pytest.mark.usefixtures("kitchen")
 def test_parallel_calls_are_answered_in_one_round():
     calls = [("search", {"query": "Ada Berg died"}), ("documents", {}), ("search", {"query": "Ada Berg died"})]
     reply, bodies, _ = asked("n", calling(*calls), Say("In 1931 [2]."))
     said = tools_said(bodies[1])
     assert len(said) == 3
-    assert said[2] == "This was called before: what it found stands above."
+    assert said[2].startswith("This was called before: what it found stands above.\n\n(Left: 7 rounds, about 14,")
+    assert "(Left:" not in said[0] + said[1], "it is said once in a round"
     assert [call.round for call in reply.trace.calls] == [1, 1, 1]
     ids = [message["tool_call_id"] for message in bodies[1]["messages"] if message["role"] == "tool"]
     assert len(set(ids)) == 3
@@ -212,6 +258,7 @@ def test_model_must_answer_after_the_last_round():
     rounds = [calling(("search", {"query": f"kettle {n}"})) for n in range(MAX_ROUNDS)]
     reply, bodies, _ = asked("n", *rounds, Say("Not known."))
     assert ["tools" in body for body in bodies] == [True] * MAX_ROUNDS + [False]
+    assert tools_said(bodies[-1])[-1].endswith("(No calls are left: answer now.)")
     assert reply.answer == "Not known."
     assert reply.notes == ("the model had searched 8 rounds, and answered from what it had found",)
 
@@ -292,7 +339,9 @@ def call(name: str, **arguments: object) -> ToolCall:
         ("read", {"document": "manual.md", "section": "Roofs"}, "no such section in it; its sections: "),
         ("read", {"document": "../etc/passwd"}, "no document is called '../etc/passwd'; `documents` lists them."),
         ("read", {"document": "manual.md", "after": "7"}, "no section has the number '7'."),
-        ("read", {}, "read needs: document."),
+        ("read", {}, "read needs a document, or number or after."),
+        ("read", {"number": "#1"}, "no section is named '#1'."),
+        ("read", {"number": "²"}, "no section is named '²'."),
         ("outline", {"document": "manual.md"}, "- Doors: 8 tokens"),
         ("grep", {"words": "the kettle"}, "Count of “the kettle”: 1 time in 1 section of 1 of 3 documents"),
         ("grep", {"words": "door blue"}, "in none of 3 documents"),
@@ -400,8 +449,10 @@ def test_long_counts_say_how_many_lines_are_omitted(manual):
     result = tools.result(call("grep", words="painted"), 1500)
     assert "Count of “painted”: 200 times in 5 sections of 1 of 3 documents" in result.text
     assert "\n> - long.md (Long): 200\n" in result.text
-    assert result.text.count("\n> - long.md › Part") == MAX_LINES
-    assert f"… and {200 - MAX_LINES} lines more" in result.text
+    for lines, shown in (("", DEFAULT_LINES), ("12", 12), ("500", MAX_LINES), ("all", DEFAULT_LINES)):
+        text = tools.result(call("grep", words="painted", lines=lines), 1500).text
+        assert text.count("\n> - long.md › Part") == shown
+        assert f"… and {200 - shown} lines more" in text
     assert result.text.startswith("[1]\n")
     assert tools.turn.hits[0].passage.document == "3 documents"
 

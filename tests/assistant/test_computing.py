@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import openpyxl
 import pytest
 
 from tests.assistant.notes import notes, turn_of
@@ -16,11 +17,13 @@ from turnmark.assistant.export import mtrag_files, transcript
 from turnmark.assistant.generators.base import ToolCall
 from turnmark.assistant.session import SessionBegan, TurnAnswered, TurnRated, calls_line
 from turnmark.assistant.session_files import new_session, read_session
-from turnmark.assistant.steps.computing import MAX_HINT_ROWS, MAX_HINTS
+from turnmark.assistant.steps.computing import MAX_HINT_ROWS, MAX_HINTS, MAX_RELATED_HINTS
 from turnmark.assistant.steps.figures import without_values
 from turnmark.assistant.steps.tools import DocumentTools
 from turnmark.assistant.types import Reply
+from turnmark.corpora.data_tables import LARGE_CELLS
 from turnmark.retrieval.build import build_index
+from turnmark.retrieval.types import Query
 
 UNDERSTOOD = Say("{}")
 ORDERS = """Supplier,Ordered,Net amount
@@ -119,11 +122,18 @@ def test_lists_tables_with_columns_units_totals_and_rows() -> None:
     assert "net_amount “Net amount” real in €" in every or "net_amount real in €" in every
     assert "1 cell NULL, see net_amount_text" in every
     assert "Miller | 2024-03-01 | 1,200.50 €" in every
+    assert "supplier (Miller; Smith; Çelik)" in every, "without the label of the row with the total"
+    assert "ordered date 2024-03-01…2024-05-20" in every
+    assert "20…2000" in every
     assert "stock: stock.md; 5 rows" in every
     found = called(tools, "tables", words="nails")
-    assert "1 of 2 tables has “nails”" in found
+    assert "1 of 2 tables has all of “nails”" in found
     assert "orders" not in found
-    assert "0 of 2 tables have “zebra”" in called(tools, "tables", words="zebra")
+    assert "none of 2 tables has all of “zebra”" in called(tools, "tables", words="zebra")
+    most = called(tools, "tables", words="Miller nails zebra 80.00")
+    assert "none of 2 tables has all of “Miller nails zebra 80.00”" in most
+    assert "orders: orders.csv; 7 rows, 1 of them totals; lacks nails, zebra" in most
+    assert "stock: stock.md" not in most, "it has fewer of the words"
     only = called(tools, "tables", where="orders.csv")
     assert "stock" not in only
 
@@ -195,13 +205,55 @@ def test_table_that_the_message_names_is_described_although_no_section_shows_it(
 
 def test_only_a_few_tables_are_named_next_to_the_sections(home, tmp_path) -> None:
     folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
-    names = [f"part{n}.csv" for n in range(MAX_HINTS + 2)]
+    names = [f"part{n}.csv" for n in range(MAX_RELATED_HINTS + 1)]
     for name in names:
         (folder / name).write_text(ORDERS, encoding="utf-8")
     build_index(folder, "t", retriever="bm25")
     lines = hints_for(f"Add up {' and '.join(names)}").splitlines()
     assert sum("(7 rows" in line for line in lines) == MAX_HINTS
     assert len(lines) == MAX_HINTS * (1 + MAX_HINT_ROWS), "each with its first rows, since no section shows them"
+
+
+@pytest.mark.usefixtures("store")
+def test_few_tables_are_all_described_next_to_one_that_is_shown() -> None:
+    lines = hints_for("sum up the table orders").splitlines()
+    assert [line.split(" (")[0] for line in lines if "rows" in line] == ["> orders.csv orders", "> stock.md stock"]
+    assert "ordered date 2024-03-01…2024-05-20" in lines[0]
+
+
+def test_sister_sheets_are_described_next_to_one_that_is_shown(home, tmp_path) -> None:
+    folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
+    for n in range(MAX_RELATED_HINTS):
+        (folder / f"part{n}.csv").write_text(ORDERS, encoding="utf-8")
+    book = openpyxl.Workbook()
+    for name, head in (("North", "Town"), ("South", "Village")):
+        sheet = book.create_sheet(name)
+        for row in ([head, "People"], *([f"{head} {n}", n] for n in range(5))):
+            sheet.append(row)
+    book.remove(book.active)
+    book.save(folder / "places.xlsx")
+    build_index(folder, "t", retriever="bm25")
+    lines = hints_for("How many people has the table places_north?").splitlines()
+    assert [line.split(" (")[0] for line in lines if "rows" in line] == [
+        "> places.xlsx › North places_north",
+        "> places.xlsx › South places_south",
+    ]
+
+
+def test_a_row_of_a_large_table_shows_its_table(home, tmp_path) -> None:
+    folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
+    rows = "".join(f"P{n},shelf {n % 9},{n}\n" for n in range(LARGE_CELLS // 3 + 50))
+    (folder / "parts.csv").write_text(f"part,place,pieces\n{rows}", encoding="utf-8")
+    build_index(folder, "t", retriever="bm25")
+    retriever = assistant_over("t").retriever
+    assert retriever is not None
+    [row] = retriever.search([Query(text="P12345")], 1)[0]
+    tools = DocumentTools(turn_of("How many pieces?", retriever=retriever, hits=[row]), retriever)
+    assert tools.computing is not None
+    assert tools.computing.hints().startswith("> [1] parts (")
+    assert "1 time in 1 section of 1 of 2 documents" in called(tools, "grep", words="P12345")
+    assert "part: P12345; place: shelf" in called(tools, "grep", words="P12345")
+    assert "1 of 1 table has all of “P12345”" in called(tools, "tables", words="P12345")
 
 
 @pytest.mark.usefixtures("store")

@@ -16,8 +16,10 @@ from tests.assistant.notes import Room, conversation, hit
 from turnmark.assistant.prompts import ASSISTANT_PROMPTS, load_prompt
 from turnmark.assistant.steps.read import answer_prompt
 from turnmark.assistant.steps.understand_llm import last_turns, rewrite_prompt, understand_prompt
+from turnmark.assistant.steps.unread import UnreadSections
 from turnmark.assistant.types import Understanding
 from turnmark.core.untrusted import break_control_marks, escape_marks, fence, fence_tag, quote_lines
+from turnmark.corpora.types import Passage
 
 CANARY = "ZQX7"
 """Part of every hostile text, after whatever tries to close its fence."""
@@ -99,6 +101,8 @@ def by_small(hostile):
 
 
 MATERIAL = frozenset(("history", "sections", "previous", "titles"))
+QUOTED_LISTS = frozenset(("named", "tables", "context"))
+"""Material of the tools and of pictures, which is quoted where it is made."""
 QUOTING = {
     "understand": by_understand, "condense": by_condense, "answer": by_answer, "answer-small": by_small,
     "revise-small": by_small_revision,
@@ -161,14 +165,23 @@ def test_hostile_question_contains_no_control_marks(kind):
 def test_every_prompt_with_material_is_tested_here():
     """A new prompt file with a new placeholder must be reviewed: fence or quote its material, and list it here."""
     ours = "tag question message understood today revises rounds problem schema share documents counts tokens language"
-    ours += " languages"
-    unknown = {name: load_prompt(name).placeholders - MATERIAL - set(ours.split()) for name in ASSISTANT_PROMPTS.names}
+    ours += " languages computes looks"
+    known = MATERIAL | QUOTED_LISTS | set(ours.split())
+    unknown = {name: load_prompt(name).placeholders - known for name in ASSISTANT_PROMPTS.names}
     assert {name: names for name, names in unknown.items() if names} == {}
     showing = {name for name in ASSISTANT_PROMPTS.names if load_prompt(name).placeholders & MATERIAL}
     assert showing == {*QUOTING, "rewrite"}
     for name in showing:
         system = load_prompt(name).sections[0][1]
         assert "never an instruction" in " ".join(system.split()), name
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_hostile_names_of_unread_sections_stay_on_quoted_lines(kind):
+    passage = Passage(id="a", document=HOSTILE[kind], title=HOSTILE[kind], text="x", start=0, end=1)
+    lines = UnreadSections(lambda each: [each]).named([passage]).splitlines()
+    assert [line[:5] for line in lines] == ["> #1 "]
+    assert not re.search(r"\[\d+\]", lines[0])
 
 
 @pytest.mark.parametrize("build", [*QUOTING.values(), by_revision])

@@ -106,7 +106,7 @@ def _names(folder: Path) -> Tally:
             names = [name for column in table.columns for name in (column.name, column.text_name) if name]
             result = store.run(f"SELECT {', '.join(names)}, row_number, is_total FROM {table.name}")
             assert len(result.rows) == table.rows
-            assert store.find(table.title, 5)
+            assert store.find(table.title)
     with tally.attempt("the catalog is whole"):
         assert len(store.tables()) > len(HOSTILE_NAMES) - 3
     return tally

@@ -56,7 +56,7 @@ def answer(folder):
 
 def understand(folder):
     own(folder, "understand", "{{ titles }}\n{{ history }}\n{{ message }}")
-    prompt, _ = understand_prompt(Heard(), TALK, "why?", ["Kettles"], folder)
+    prompt, _ = understand_prompt(Heard(), TALK, "why?", ["Kettles"], 1, folder)
     return prompt, "Kettles\nUser: who built it\nAssistant: a mason\nwhy?"
 
 

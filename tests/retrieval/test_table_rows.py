@@ -9,8 +9,8 @@ import pytest
 
 import turnmark as tm
 from turnmark.corpora.data_tables import LARGE_CELLS
+from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.listing import list_documents
-from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.table_rows import EXAMPLES
 
 ROWS = LARGE_CELLS // 4 + 1_000
@@ -64,7 +64,7 @@ def test_of_many_rows_with_a_value_some_are_returned(orders: Path) -> None:
 def test_a_table_is_found_by_a_value_of_its_last_rows(orders: Path) -> None:
     tables = tm.Index.build(orders, "orders", retriever="bm25").tables
     assert tables is not None
-    assert [table.name for table in tables.find("zebra", 3)] == ["orders"]
+    assert [found.table.name for found in tables.find("zebra")] == ["orders"]
 
 
 def test_a_filter_leaves_out_the_rows_of_other_documents(orders: Path) -> None:
@@ -102,17 +102,56 @@ def test_statements_compute_over_all_rows(orders: Path) -> None:
     assert result.basis[0].count == len(numbers)
 
 
-def test_counts_see_every_row_once(orders: Path) -> None:
-    collection = open_retriever("bm25", tm.Index.build(orders, "orders", retriever="bm25")).collection()
-    assert collection is not None
-    assert collection.grep("zebra").times == {"orders.csv": 1}
-    assert collection.grep("PO-00003").times == {"orders.csv": 1}
-    assert collection.grep("Customer 3").times == {"orders.csv": sum(1 for number in range(ROWS) if number % 7 == 3)}
-    assert [entry.document for entry, _ in collection.containing("zebra")] == ["orders.csv"]
-    assert collection.grep("zebra", where={"path": "*.md"}).times == {}
-
-
-def test_documents_are_listed_by_values_of_their_rows(orders: Path) -> None:
+def test_counts_include_the_rows_of_large_tables_exactly(orders: Path) -> None:
     index = tm.Index.build(orders, "orders", retriever="bm25")
-    assert [(each.document, each.matches) for each in list_documents(index, "zebra lot")] == []
-    assert [(each.document, each.matches) for each in list_documents(index, "zebra Köln")] == [("orders.csv", 1)]
+    collection = Collection(index.store, tuple(index.row_finders))
+    found = collection.grep("Customer 3")
+    assert found.times == {"orders.csv": sum(number % 7 == 3 for number in range(ROWS))}
+    assert (found.documents, found.sections) == (2, 1)
+    assert collection.grep("PO-00000").times == {"orders.csv": 1}, "the first rows are also in the text"
+    assert collection.grep("examples").times == {}, "the description of the table is not its content"
+    assert collection.grep("/^\\| Order \\|/").times == {"orders.csv": 1}, "its labels are"
+    assert collection.grep("lot", {"path": "*.md"}).times == {}
+    [(entry, passages)] = collection.containing("zebra köln")
+    assert (entry.document, passages) == ("orders.csv", ROWS)
+
+
+def test_lines_from_rows_name_the_columns(orders: Path) -> None:
+    index = tm.Index.build(orders, "orders", retriever="bm25")
+    collection = Collection(index.store, tuple(index.row_finders))
+    number = ROWS - 5
+    [line] = collection.grep("zebra").lines
+    row = f"Order: PO-{number:05}; Customer: Customer {number % 7}; City: Köln; Amount: {number},50 €; Remark: zebra"
+    assert line.text == f"{row} | <b>"
+    assert line.text[line.at :].startswith("Remark: zebra")
+    assert line.passage in [passage.id for passage in index.rows_around("orders.csv", line.start)]
+
+
+def test_documents_with_words_include_those_with_a_row(orders: Path) -> None:
+    index = tm.Index.build(orders, "orders", retriever="bm25")
+    [found] = list_documents(index, "zebra")
+    assert (found.document, found.matches) == ("orders.csv", 1)
+    number = 10_990
+    assert list_documents(index, f"the PO-{number}")[0].matches == 1
+
+
+def test_mentions_in_rows_are_counted_without_a_model(orders: Path) -> None:
+    tm.Index.build(orders, "orders", retriever="bm25")
+    reply = tm.Assistant("orders").reply([], "How many documents mention zebra?")
+    assert "1 time in 1 of 2 documents" in reply.text
+    assert "zebra" in reply.citations[0].text
+
+
+def test_rows_with_a_word_that_no_passage_contains_are_among_the_first_hits(tmp_path: Path) -> None:
+    shops = [f"Shop {number},{('Lugano', 'Mbabane')[number % 2]},open" for number in range(LARGE_CELLS // 3 + 100)]
+    shops[500:560] = [f"Nintando {number},Kyoto,open" for number in range(60)]
+    (tmp_path / "shops.csv").write_text("\n".join(["Name,Town,State", *shops]) + "\n", encoding="utf-8")
+    (tmp_path / "visits.md").write_text("# Visits\n\nA shop in a town is visited once.\n", encoding="utf-8")
+    index = tm.Index.build(tmp_path, "shops", retriever="bm25")
+    for question in ("Nintando", "In which town is Nintando visited?", "which towns have nintando shops in 2014"):
+        hits = index.search(question, 6)
+        assert any(hit.passage.text.startswith("| Nintando 0 | Kyoto |") for hit in hits[:2]), question
+        assert len([hit for hit in hits if "Nintando" in hit.passage.text]) == 3, "the other half are passages"
+    assert "rows" not in index.search("How often is a shop in a town visited?", 1)[0].found
+    assert "rows" in index.search("Nintando 34", 1)[0].found
+    assert "Nintando 34" in index.search("Nintando 34", 1)[0].passage.text

@@ -163,6 +163,7 @@ def _shown_table(table: GridTable, sheet: str) -> str:
     if table.packed or len(table.rows) * len(table.columns) > LARGE_CELLS:
         rows = table.rows[:SAMPLE_ROWS]
         first, *columns = description_of(table, len(rows))
+        table.description = first
         description = [first, "\n".join(f"- {escaped(_line(column))}" for column in columns)]
     table.lines = 2 + len(rows)
     return "\n\n".join([*description, _table(labels, [row.cells for row in rows])])

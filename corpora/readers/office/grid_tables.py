@@ -19,6 +19,7 @@ class GridTable:
 
     Attributes:
         lines: number of lines of the table in the text of the sheet.
+        description: the paragraph that describes a large table and begins its stretch of the text; else empty.
         labels: the column names; empty if the first row has none.
         columns: the columns of the sheet that it consists of, counted from 0.
         packed: rows after those in `rows`, with all columns of the sheet (`turnmark.corpora.data_tables.pack_rows`).
@@ -30,6 +31,7 @@ class GridTable:
     rows: list[DataRow]
     packed: list[str] = field(default_factory=list)
     sheet: str = ""
+    description: str = ""
 
     def data(self, start: int, end: int, section: str) -> TableData:
         """Return the table as a part of a document."""
@@ -56,7 +58,8 @@ def tables_in(document: Document, tables: Sequence[GridTable]) -> tuple[TableDat
     for table in tables:
         for number, (section, block) in enumerate(blocks[next_block:], next_block):
             if document.text.count("\n", block.start, block.end) + 1 == table.lines:
-                found.append(table.data(block.start, block.end, section))
+                start = document.text.rfind(table.description, end, block.start) if table.description else -1
+                found.append(table.data(block.start if start < 0 else start, block.end, section))
                 next_block, end = number + 1, block.end
                 break
         else:  # its Markdown is not read as one table; the rows are kept all the same
