@@ -35,6 +35,11 @@ MAX_PICTURES = 1_000  # of one document
 TOO_MANY = f"pictures after the first {MAX_PICTURES:,} of a file"
 MAX_PICTURE_BYTES = 32 * 1024**2  # of the file of one picture
 MAX_ALT_LENGTH = 500  # characters of an alternative text
+_FILE_NAME = re.compile(
+    r"(?:(?:[A-Za-z]:[\\/]|\.{0,2}/|https?://)[^\n]{1,300}|\S+(?: \S+){0,2})"
+    r"\.(?:png|jpe?g|gif|webp|bmp|tiff?|svgz?|emf|wmf|eps|pdf)",
+    re.IGNORECASE,
+)
 _OPEN, _CLOSE = "\U0010f1c1", "\U0010f1c2"  # private characters that no known font or program uses
 _MARK = re.compile(rf"([ \t]*)(?:{_OPEN}(\d{{1,5}}){_CLOSE}([ \t]*))")
 _ONLY_MARKUP = re.compile(r"[\s>]*(?:[-*+]|\d{1,9}[.)])?\s*#{0,6}\s*")
@@ -139,7 +144,7 @@ class PictureCollector:
                 height=encoded.height,
                 page=page,
                 box=box,
-                alt=" ".join(alt.split())[:MAX_ALT_LENGTH],
+                alt=_without_file_name(" ".join(alt.split()))[:MAX_ALT_LENGTH],
                 source=source,
             )
         )
@@ -240,6 +245,11 @@ def at_block_ends(pictures: Sequence[Picture], blocks: Sequence[Block]) -> tuple
         ends = [block.end for block in blocks if block.start < picture.start]
         moved.append(picture.model_copy(update={"start": ends[-1] if ends else 0}))
     return tuple(moved)
+
+
+def _without_file_name(alt: str) -> str:
+    """Return an alternative text; empty if it is only the name of a file, as programs write it, with private paths."""
+    return "" if _FILE_NAME.fullmatch(alt) else alt
 
 
 def no_mark(_link: str, _alt: str) -> str:

@@ -76,6 +76,16 @@ Last.
     assert stored(folder, document)[:2] == [picture("red"), picture("blue", form="JPEG")]
 
 
+def test_a_file_name_is_no_alternative_text(root: Path, folder: Path) -> None:
+    names = ["D:\\Our files\\My shots 3.0\\start screen.png", "_images/orbit_2.svg", "start screen.JPG"]
+    texts = ["The window that opens logo.png", "Version 3.0"]
+    for number, alt in enumerate([*names, *texts]):
+        (root / f"{number}.png").write_bytes(picture(f"#{number:02}4040"))
+        (root / f"{number}.html").write_text(f'<p>Text.</p><p><img src="{number}.png" alt="{alt}"></p>')
+    documents = read_all(root, folder)[0]
+    assert [documents[f"{number}.html"].pictures[0].alt for number in range(5)] == ["", "", "", *texts]
+
+
 def test_an_html_page_hands_over_its_pictures_with_the_captions_of_figures(root: Path, folder: Path) -> None:
     (root / "b.jpg").write_bytes(picture("blue", form="JPEG"))
     (root / "sub").mkdir()
