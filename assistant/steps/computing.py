@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from turnmark.assistant.basis import shown_value
 from turnmark.assistant.budget import count_tokens, shorten
+from turnmark.assistant.steps.brief_tables import MAX_WHOLE_ROWS, count_rows, is_row_of
 from turnmark.assistant.steps.read import format_section
 from turnmark.assistant.steps.tool_results import (
     COUNT_ID,
@@ -24,7 +25,6 @@ from turnmark.assistant.steps.tool_results import (
 )
 from turnmark.assistant.turn import Computation, Turn
 from turnmark.core.untrusted import one_line, quote_lines
-from turnmark.corpora.tables import row_markdown
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.table_records import QueryResult, StoredTable, TableColumn
 from turnmark.retrieval.tables import FoundTable, TableStore
@@ -134,7 +134,10 @@ class TableTools:
         lines = []
         for name, table in [*(tables | related).items()][:MAX_RELATED_HINTS]:
             marks = "".join(f"[{number}]" for number in numbers_of.get(name, ())) or _place(table)
-            lines.append(f"{marks} {name} ({_size(table)}): {', '.join(_columns(table, MAX_HINT_COLUMNS))}")
+            size = _size(table)
+            if name in numbers_of and table.rows > MAX_WHOLE_ROWS:
+                size += f", {sum(count_rows(self.turn.hits[number - 1].passage) for number in numbers_of[name])} shown"
+            lines.append(f"{marks} {name} ({size}): {', '.join(_columns(table, MAX_HINT_COLUMNS))}")
             if name in tables and name not in numbers_of:  # nothing else shows how its cells look
                 lines += self._first_rows(table, MAX_HINT_ROWS, MAX_HINT_COLUMNS, MAX_HINT_CELL_CHARACTERS)
         return quote_lines("\n".join(lines)) if lines else ""
@@ -147,12 +150,9 @@ def _is_named(table: StoredTable, message: str) -> bool:
 
 
 def _shows(passage: Passage, table: StoredTable) -> bool:
-    """Return whether a passage shows a part of a table. A row of a large table is behind the text of its document."""
-    if passage.document != table.document:
-        return False
-    if passage.start > table.end and passage.header:
-        return passage.header.startswith(row_markdown([column.label for column in table.columns]))
-    return table.start < passage.end and passage.start < table.end
+    """Return whether a passage shows a part of a table."""
+    overlaps = passage.document == table.document and table.start < passage.end and passage.start < table.end
+    return overlaps or is_row_of(passage, table)
 
 
 def _source(statement: str, text: str, tables: Sequence[StoredTable]) -> Passage:

@@ -14,6 +14,7 @@ from itertools import pairwise, zip_longest
 
 from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens
 from turnmark.assistant.prompts import load_prompt
+from turnmark.assistant.steps.brief_tables import BriefTables
 from turnmark.assistant.steps.history import sections_room
 from turnmark.assistant.steps.identifiers import exact_first
 from turnmark.assistant.steps.named_files import search_named_files
@@ -116,12 +117,18 @@ class SearchAndRead(SearchOnce):
         if turn.evidence is not None:
             turn.hits.extend(hits)
         else:
+            brief = self.brief_tables(turn)
             tokens = turn.config.tokens + TOKENS_PER_FURTHER_PART * (len(turn.parts) - 1)
-            read_sections(turn, hits, round(self.tokens_share * tokens), adjacent=self.adds_adjacent)
+            few = brief.first_rows(hits) if brief else hits
+            read_sections(turn, few, round(self.tokens_share * tokens), growing=brief, adjacent=self.adds_adjacent)
 
     def hits_to_read(self, turn: Turn) -> list[Hit]:
         """Return the hits to show, best first."""
         return found_hits(turn)
+
+    def brief_tables(self, turn: Turn) -> BriefTables | None:  # noqa: ARG002
+        """Return what shows few rows of long tables; None: sections contain all rows."""
+        return None
 
 
 def found_hits(turn: Turn) -> list[Hit]:
@@ -246,21 +253,31 @@ def drop_repeats(hits: Iterable[Hit]) -> list[Hit]:
     return list(first.values())
 
 
-def read_sections(turn: Turn, hits: Sequence[Hit], tokens: int, previous: str = "", *, adjacent: bool = True) -> None:
+def read_sections(
+    turn: Turn,
+    hits: Sequence[Hit],
+    tokens: int,
+    previous: str = "",
+    *,
+    growing: Retriever | None = None,
+    adjacent: bool = True,
+) -> None:
     """Add the sections of hits to the turn's evidence, within `tokens` and within the room of the model's context.
 
     Args:
         hits: best first.
         previous: the answer to revise, which the prompt shows as well.
+        growing: finds the passages next to a hit; None: the turn's retriever does.
         adjacent: see `grow_sections`.
     """
-    sections = grow_sections(turn.retriever, hits, tokens, adjacent=adjacent)
+    growing = growing or turn.retriever
+    sections = grow_sections(growing, hits, tokens, adjacent=adjacent)
     if turn.generator is not None:
         prompt = load_prompt("answer", turn.prompts)
         questions = [part.question for part in turn.parts]
         room = sections_room(turn.generator, prompt, turn.history, turn.message, previous, *questions)
         if room < tokens:
-            fitting = grow_sections(turn.retriever, hits, room, adjacent=adjacent)
+            fitting = grow_sections(growing, hits, room, adjacent=adjacent)
             if fitting != sections:
                 turn.use("answer", Usage(), "sections were cut or left out: the model's context is full")
             sections = fitting

@@ -15,6 +15,7 @@ from typing import Any
 
 from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, shorten
 from turnmark.assistant.generators.base import ToolCall
+from turnmark.assistant.steps.brief_tables import brief_tables
 from turnmark.assistant.steps.computing import TABLE_TOOLS, TableTools
 from turnmark.assistant.steps.looking import LOOK_TOOL, PictureTool, can_look
 from turnmark.assistant.steps.read import format_section
@@ -91,6 +92,8 @@ class DocumentTools:
         store = retriever.tables()
         self.computing = TableTools(turn, store) if store is not None and store.tables() else None
         """Computes over the tables of the documents; None: there are none."""
+        self.brief = brief_tables(retriever) if self.computing else None
+        """Shows few rows of long tables in what a search finds; None: there are no tables."""
         if self.computing:
             self.tools += TABLE_TOOLS
         pictures = retriever.pictures()
@@ -164,11 +167,15 @@ class DocumentTools:
         new = [hit for hit in hits if self._number_of(hit.passage) is None]
         known = {self._number_of(hit.passage): None for hit in hits if hit not in new}
         limit = min(tokens, MAX_SEARCH_TOKENS)
-        shown, numbers = self._show(grow_sections(self.retriever, new, limit, adjacent=False) if new else [])
+        few = self.brief.first_rows(new) if self.brief else new
+        grown = grow_sections(self.brief or self.retriever, few, limit, adjacent=False) if few else []
+        shown, numbers = self._show(grown)
         left_out = [hit.passage for hit in new if self._number_of(hit.passage) is None]
         texts = [shown] if shown else []
         if known:
             texts.append(f"Also found, and shown above: {_marks(number for number in known if number)}.")
+        if self.brief:
+            texts += self.brief.remarks([self.turn.hits[number - 1].passage for number in numbers])
         if left_out:
             texts.append(f"Also found, and only named (read shows them by number):\n{self.unread.named(left_out)}")
         found = [f"{count_phrase(len(numbers), 'section')} {_marks(numbers)}".strip()] if numbers else []

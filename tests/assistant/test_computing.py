@@ -17,6 +17,7 @@ from turnmark.assistant.export import mtrag_files, transcript
 from turnmark.assistant.generators.base import ToolCall
 from turnmark.assistant.session import SessionBegan, TurnAnswered, TurnRated, calls_line
 from turnmark.assistant.session_files import new_session, read_session
+from turnmark.assistant.steps.brief_tables import MAX_WHOLE_ROWS
 from turnmark.assistant.steps.computing import MAX_HINT_ROWS, MAX_HINTS, MAX_RELATED_HINTS
 from turnmark.assistant.steps.figures import without_values
 from turnmark.assistant.steps.tools import DocumentTools
@@ -304,3 +305,40 @@ def test_figure_that_was_not_computed_is_unsupported() -> None:
 )
 def test_recognizes_computed_values_in_other_forms(text, values, left) -> None:
     assert " ".join(without_values(text, values).split()) == left
+
+
+def days(count: int) -> str:
+    return "day,rain,sky\n" + "".join(f"2024-{n // 28 + 1:02}-{n % 28 + 1:02},{n}.5,clouds {n}\n" for n in range(count))
+
+
+def shown_rows(body: dict[str, Any]) -> int:
+    return sum("| clouds" in line for line in body["messages"][-1]["content"].splitlines())
+
+
+@pytest.mark.parametrize(("rows", "least", "most"), [(MAX_WHOLE_ROWS, MAX_WHOLE_ROWS, MAX_WHOLE_ROWS), (300, 5, 30)])
+def test_few_rows_of_a_long_table_are_shown_and_a_short_one_as_a_whole(home, tmp_path, rows, least, most) -> None:
+    folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
+    (folder / "days.csv").write_text(days(rows), encoding="utf-8")
+    build_index(folder, "t", retriever="bm25")
+    _, bodies = asked(Say("I see [1]."), message="How much rain fell under clouds 20 and clouds 40?", top_k=6)
+    assert least <= shown_rows(bodies[0]) <= most
+    left = f"days ({rows} rows, {shown_rows(bodies[0])} shown)"
+    assert (left in bodies[0]["messages"][-1]["content"]) is (rows > MAX_WHOLE_ROWS)
+
+
+def test_a_search_says_how_many_rows_of_a_long_table_are_left(home, tmp_path) -> None:
+    folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
+    (folder / "days.csv").write_text(days(300), encoding="utf-8")
+    build_index(folder, "t", retriever="bm25")
+    found = called(tools_over(), "search", query="clouds 20 and clouds 40")
+    shown = found.count("| clouds")
+    assert 0 < shown <= 30
+    assert f"… {300 - shown} more rows: sql table days" in found
+
+
+def test_without_tools_the_sections_show_more_rows_of_a_long_table(home, tmp_path) -> None:
+    folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
+    (folder / "days.csv").write_text(days(300), encoding="utf-8")
+    build_index(folder, "t", retriever="bm25")
+    _, bodies = asked(Say("I see [1]."), message="Rain under clouds 20 and 40?", top_k=6, steps=("retrieve=read",))
+    assert shown_rows(bodies[0]) > 60

@@ -1,0 +1,85 @@
+"""Shows a few rows of a long table to a model that computes over all of them with SQL.
+
+Rows of a long table fill a prompt, and the answer is seldom among those that a search found. A short table is best read
+as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from turnmark.corpora.tables import row_markdown, tables_of
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.table_records import StoredTable
+from turnmark.retrieval.tables import TableStore
+from turnmark.retrieval.types import Hit, Retriever, RetrieverWrapper
+
+MAX_WHOLE_ROWS = 60
+"""Maximum rows of a table that is shown as a whole."""
+MAX_SHOWN_ROWS = 10
+"""Rows of a longer table after which no further passages with rows of it are shown."""
+
+
+class BriefTables(RetrieverWrapper):
+    """A retriever whose long tables are no neighbors, so that hits do not grow to the rows around them."""
+
+    def __init__(self, inner: Retriever, store: TableStore) -> None:
+        super().__init__(inner)
+        self._long = [table for table in store.tables() if table.rows > MAX_WHOLE_ROWS]
+
+    def neighbors(self, passage: Passage) -> list[Passage]:
+        """Return the passages of the same document that do not consist of rows of a long table."""
+        anywhere = Passage(id="", document=passage.document, title="", text="", start=0, end=0)
+        return [each for each in super().neighbors(anywhere) if self._table_of(each) is None]
+
+    def first_rows(self, hits: Iterable[Hit]) -> list[Hit]:
+        """Return hits without those that follow `MAX_SHOWN_ROWS` rows of the same long table."""
+        shown: Counter[str] = Counter()
+        kept = []
+        for hit in hits:
+            table = self._table_of(hit.passage)
+            if table is None or shown[table.name] < MAX_SHOWN_ROWS:
+                kept.append(hit)
+            if table is not None:
+                shown[table.name] += count_rows(hit.passage)
+        return kept
+
+    def remarks(self, passages: Sequence[Passage]) -> Iterator[str]:
+        """Yield a line for each long table with rows in some passages that says how many rows they leave out."""
+        shown: Counter[str] = Counter()
+        for passage in passages:
+            if (table := self._table_of(passage)) is not None:
+                shown[table.name] += count_rows(passage)
+        for table in self._long:
+            if table.name in shown:
+                yield f"… {table.rows - shown[table.name]:,} more rows: sql table {table.name}"
+
+    def _table_of(self, passage: Passage) -> StoredTable | None:
+        """Return the long table of which a passage consists; None if it has other text or is of no such table."""
+        return next((table for table in self._long if is_within(passage, table)), None)
+
+
+def brief_tables(retriever: Retriever | None) -> BriefTables | None:
+    """Return a retriever that shows few rows of long tables; None without tables."""
+    store = retriever.tables() if retriever is not None else None
+    return BriefTables(retriever, store) if retriever is not None and store is not None else None
+
+
+def is_within(passage: Passage, table: StoredTable) -> bool:
+    """Return whether a passage consists of a part of a table or of rows of it."""
+    return passage.document == table.document and (
+        (table.start <= passage.start and passage.end <= table.end) or is_row_of(passage, table)
+    )
+
+
+def is_row_of(passage: Passage, table: StoredTable) -> bool:
+    """Return whether a passage is a row of a large table, which is behind the text of its document."""
+    if passage.document != table.document or passage.start <= table.end:
+        return False
+    return passage.header.startswith(f"{row_markdown([column.label for column in table.columns])}\n")
+
+
+def count_rows(passage: Passage) -> int:
+    """Return the number of rows of tables in a passage."""
+    return sum(len(table.rows) for table in tables_of(passage.text, passage.header))
