@@ -59,7 +59,7 @@ CREATE VIRTUAL TABLE turnmark_words USING fts5(
     "name", "title", "section", "labels", "cells", tokenize="porter unicode61 remove_diacritics 2"
 );
 CREATE VIRTUAL TABLE turnmark_rows USING fts5(
-    "cells", content='', detail=none, columnsize=0, tokenize="porter unicode61 remove_diacritics 2"
+    "cells", content='', detail=none, columnsize=0, tokenize="unicode61 remove_diacritics 2"
 );
 """
 _CATALOG = tuple(
@@ -73,6 +73,20 @@ _UNSPACED = re.compile(f"[{CJK}]")
 def searchable(text: str) -> str:
     """Return a text for the full-text index, in which characters of scripts without spaces are words."""
     return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
+
+
+def without_plural(word: str) -> str:
+    """Return an English word without the ending of a plural."""
+    return word[:-1] if len(word) > 3 and word.endswith("s") else word
+
+
+def singular_or_plural(word: str) -> str:
+    """Return the query of the full-text index of rows for a word.
+
+    The index has no stems, since they confuse names: "many" would find "Mani".
+    """
+    singular = without_plural(word)
+    return " OR ".join(f'"{form}"' for form in dict.fromkeys((word, singular, f"{singular}s")))
 
 
 @dataclass

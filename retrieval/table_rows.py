@@ -24,7 +24,7 @@ from turnmark.corpora.function_words import content_words
 from turnmark.corpora.tables import row_markdown
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.store import StoredText
-from turnmark.retrieval.table_files import searchable
+from turnmark.retrieval.table_files import searchable, singular_or_plural, without_plural
 from turnmark.retrieval.table_names import quoted
 from turnmark.retrieval.table_records import TableColumn, TablePart, damaged, read_only
 
@@ -83,7 +83,7 @@ class _LargeTable(NamedTuple):
     def words(self) -> set[str]:
         """The words of the title, path and labels. A query has them although no row does."""
         labels = " ".join(column.label for column in self.columns)
-        return {_stem(word) for word in _words(f"{self.title} {self.path} {self.section} {labels}")}
+        return {without_plural(word) for word in _words(f"{self.title} {self.path} {self.section} {labels}")}
 
 
 class RowFinder:
@@ -178,10 +178,10 @@ class RowFinder:
         possible = 0.0
         for word in words:
             rows = self._rows_with(word)
-            if len(rows) > MAX_FREQUENCY or (not len(rows) and _stem(word) in known):
+            if len(rows) > MAX_FREQUENCY or (not len(rows) and without_plural(word) in known):
                 continue
             weight = log(1 + (total - len(rows) + 0.5) / (len(rows) + 0.5))
-            if _stem(word) not in known:
+            if without_plural(word) not in known:
                 possible += weight
             scores[rows] += weight
         allowed = np.zeros(total + 1, dtype=np.bool_)
@@ -201,7 +201,8 @@ class RowFinder:
 
     def _rows_with(self, word: str) -> Any:
         rows = self._read(
-            "SELECT rowid FROM turnmark_rows WHERE turnmark_rows MATCH ? LIMIT ?", [f'"{word}"', MAX_FREQUENCY + 1]
+            "SELECT rowid FROM turnmark_rows WHERE turnmark_rows MATCH ? LIMIT ?",
+            [singular_or_plural(word), MAX_FREQUENCY + 1],
         )
         return np.fromiter((row[0] for row in rows), dtype=np.int64, count=len(rows))
 
@@ -298,8 +299,3 @@ class RowFinder:
 
 def _words(text: str) -> list[str]:
     return re.findall(r"[^\W_]+", searchable(text.lower()))
-
-
-def _stem(word: str) -> str:
-    """Return an English word without the ending of a plural."""
-    return word[:-1] if len(word) > 3 and word.endswith("s") else word

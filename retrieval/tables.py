@@ -16,7 +16,7 @@ from turnmark.corpora.column_types import CellValue
 from turnmark.corpora.function_words import content_words
 from turnmark.retrieval.sql import run_statement
 from turnmark.retrieval.store import WHERE_KEYS
-from turnmark.retrieval.table_files import searchable
+from turnmark.retrieval.table_files import searchable, singular_or_plural
 from turnmark.retrieval.table_names import quoted
 from turnmark.retrieval.table_records import (
     QueryResult,
@@ -173,7 +173,7 @@ def _numbers_with(path: Path, token: str) -> set[int]:
         path,
         'SELECT "number" FROM turnmark_tables WHERE "first_row" IS NOT NULL AND EXISTS (SELECT 1 FROM turnmark_rows '
         'WHERE turnmark_rows MATCH ? AND rowid BETWEEN "first_row" + 1 AND "first_row" + "rows")',
-        [f'"{token}"'],
+        [singular_or_plural(token)],
     )
     return {row[0] for row in numbers}
 

@@ -144,6 +144,7 @@ def test_mentions_in_rows_are_counted_without_a_model(orders: Path) -> None:
 
 def test_rows_with_a_word_that_no_passage_contains_are_among_the_first_hits(tmp_path: Path) -> None:
     shops = [f"Shop {number},{('Lugano', 'Mbabane')[number % 2]},open" for number in range(LARGE_CELLS // 3 + 100)]
+    shops[600] = "Mani Shoes,Town,open"
     shops[500:560] = [f"Nintando {number},Kyoto,open" for number in range(60)]
     (tmp_path / "shops.csv").write_text("\n".join(["Name,Town,State", *shops]) + "\n", encoding="utf-8")
     (tmp_path / "visits.md").write_text("# Visits\n\nA shop in a town is visited once.\n", encoding="utf-8")
@@ -152,6 +153,7 @@ def test_rows_with_a_word_that_no_passage_contains_are_among_the_first_hits(tmp_
         hits = index.search(question, 6)
         assert any(hit.passage.text.startswith("| Nintando 0 | Kyoto |") for hit in hits[:2]), question
         assert len([hit for hit in hits if "Nintando" in hit.passage.text]) == 3, "the other half are passages"
+    assert "rows" not in index.search("How many visits?", 1)[0].found, "the stem of many is no name"
     assert "rows" not in index.search("How often is a shop in a town visited?", 1)[0].found
     assert "rows" in index.search("Nintando 34", 1)[0].found
     assert "Nintando 34" in index.search("Nintando 34", 1)[0].passage.text
