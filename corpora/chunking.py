@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import ceil
 
 from turnmark.core.errors import RequestError
@@ -288,9 +288,21 @@ class _Cutter:
         if last - first < 2 or self.fits(draft):
             yield self.passage(draft)
         else:
-            middle = self.tokens[(first + last) // 2]
+            middle = self.tokens[self._middle(first, last)]
             yield from self.fitted(replace(draft, end=middle))
             yield from self.fitted(replace(draft, start=middle, continued=True))
+
+    def _middle(self, first: int, last: int) -> int:
+        """Return the token between two others at which a line begins, if there is one near the middle; else a word.
+
+        A row of a table that is cut in two would lose the places of its cells.
+        """
+        middle, reach = (first + last) // 2, (last - first) // 4
+        near = sorted(range(max(first + 1, middle - reach), middle + reach + 1), key=lambda at: abs(at - middle))
+        before = {at: self.text[self.tokens[at - 1] : self.tokens[at]] for at in near}
+        lines_begin = (at for at in near if "\n" in before[at] and self.may_begin(self.tokens[at]))
+        words_begin = (at for at in near if before[at][-1:].isspace())
+        return next(chain(lines_begin, words_begin), middle)
 
     def drafts(self, section: _SectionNode) -> list[_PassageDraft]:
         """Return the drafts of a section and its subsections; small neighbors are joined."""

@@ -115,3 +115,14 @@ def test_any_description_at_any_place_keeps_the_words_and_blocks_of_the_document
     assert all(block.start >= end for block, end in zip(described.blocks[1:], ends, strict=False))
     passages = chunk(described, regex_tokens, 60)
     assert "".join("".join(passage.text.split()) for passage in passages) == "".join(described.text.split())
+
+
+def test_no_row_of_a_described_chart_is_cut():
+    """The mark and the head that are repeated above a part make some parts too long, which are cut once more."""
+    for rows in range(4, 40):
+        chart = "A chart of the utilization.\n\nX axis: 1 to 40.\n\n| Number of cores | solve | calc |\n|---|---|---|\n"
+        chart += "".join(f"| {row} | ~{row},20 | ~{row},16 |\n" for row in range(rows))
+        described = insert_descriptions(document(picture("a", TEXT.index("- lid"))), {"a" * 64: chart.strip()}, "eyes")
+        for passage in chunk(described, regex_tokens, 120):
+            lines = [line for line in passage.text.split("\n") if "~" in line]
+            assert all(line.startswith("| ") and line.count("|") == 4 for line in lines), (rows, passage.text)
