@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import openpyxl
 import pytest
 
 import turnmark as tm
@@ -91,6 +92,10 @@ def test_rows_are_found_in_joined_indexes(orders: Path, tmp_path: Path) -> None:
     joined = tm.Index.open("notes", "orders")
     hits = joined.search("zebra", 2)
     assert (hits[0].passage.index, hits[0].passage.document) == ("orders", "orders.csv")
+    collection = Collection(joined.store, tuple(joined.row_finders))
+    assert collection.grep("zebra").times == {"orders:orders.csv": 1}
+    assert collection.grep("PO-00000").times == {"orders:orders.csv": 1}
+    assert collection.grep("lions").times == {"notes:notes.md": 1}
 
 
 def test_statements_compute_over_all_rows(orders: Path) -> None:
@@ -114,6 +119,24 @@ def test_counts_include_the_rows_of_large_tables_exactly(orders: Path) -> None:
     assert collection.grep("lot", {"path": "*.md"}).times == {}
     [(entry, passages)] = collection.containing("zebra köln")
     assert (entry.document, passages) == ("orders.csv", ROWS)
+
+
+def test_counts_of_a_workbook_see_small_sheets_and_large_ones_once(tmp_path: Path) -> None:
+    book = openpyxl.Workbook(write_only=True)
+    for name, rows in (("Few", 30), ("Many", LARGE_CELLS // 2 + 10), ("Last", 6)):
+        sheet = book.create_sheet(name)
+        sheet.append(["Part", "Place"])
+        for number in range(rows):
+            sheet.append([f"bolt {number}", "depot | north" if number % 2 else "cellar"])
+    book.save(tmp_path / "parts.xlsx")
+    index = tm.Index.build(tmp_path, "parts", retriever="bm25")
+    collection = Collection(index.store, tuple(index.row_finders))
+    assert collection.grep("bolt 5").times == {"parts.xlsx": 3}
+    assert collection.grep("bolt 25").times == {"parts.xlsx": 2}
+    assert collection.grep(f"bolt {LARGE_CELLS // 2}").times == {"parts.xlsx": 1}
+    assert collection.grep("bolt").times == {"parts.xlsx": LARGE_CELLS // 2 + 46}
+    assert collection.grep("Place").times == {"parts.xlsx": 3}, "once as the label of each table"
+    assert collection.grep("bolt 20001").lines[0].text == "Part: bolt 20001; Place: depot | north"
 
 
 def test_lines_from_rows_name_the_columns(orders: Path) -> None:
