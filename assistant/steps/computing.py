@@ -24,7 +24,7 @@ from turnmark.assistant.steps.tool_results import (
     short_line,
 )
 from turnmark.assistant.turn import Computation, Turn
-from turnmark.core.untrusted import one_line, quote_lines
+from turnmark.core.untrusted import escape_marks, one_line, quote_lines
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.table_records import QueryResult, StoredTable, TableColumn
 from turnmark.retrieval.tables import FoundTable, TableStore
@@ -133,13 +133,14 @@ class TableTools:
         related = {table.name: table for table in every if is_few or table.document in documents}
         lines = []
         for name, table in [*(tables | related).items()][:MAX_RELATED_HINTS]:
-            marks = "".join(f"[{number}]" for number in numbers_of.get(name, ())) or _place(table)
+            marks = "".join(f"[{number}]" for number in numbers_of.get(name, ())) or escape_marks(_place(table))
             size = _size(table)
             if name in numbers_of and table.rows > MAX_WHOLE_ROWS:
                 size += f", {sum(count_rows(self.turn.hits[number - 1].passage) for number in numbers_of[name])} shown"
-            lines.append(f"{marks} {name} ({size}): {', '.join(_columns(table, MAX_HINT_COLUMNS))}")
+            lines.append(f"{marks} {name} ({size}): {escape_marks(', '.join(_columns(table, MAX_HINT_COLUMNS)))}")
             if name in tables and name not in numbers_of:  # nothing else shows how its cells look
-                lines += self._first_rows(table, MAX_HINT_ROWS, MAX_HINT_COLUMNS, MAX_HINT_CELL_CHARACTERS)
+                rows = self._first_rows(table, MAX_HINT_ROWS, MAX_HINT_COLUMNS, MAX_HINT_CELL_CHARACTERS)
+                lines += map(escape_marks, rows)
         return quote_lines("\n".join(lines)) if lines else ""
 
 

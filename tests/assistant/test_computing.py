@@ -222,6 +222,15 @@ def test_few_tables_are_all_described_next_to_one_that_is_shown() -> None:
     assert "ordered date 2024-03-01…2024-05-20" in lines[0]
 
 
+def test_cells_in_hints_are_no_citations(home, tmp_path) -> None:
+    folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
+    (folder / "orders.csv").write_text(ORDERS.replace("Smith", "Smith [1]"), encoding="utf-8")
+    build_index(folder, "t", retriever="bm25")
+    hints = hints_for("sum up the table orders")
+    assert "Smith (1)" in hints
+    assert "[1]" not in hints
+
+
 def test_sister_sheets_are_described_next_to_one_that_is_shown(home, tmp_path) -> None:
     folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
     for n in range(MAX_RELATED_HINTS):
