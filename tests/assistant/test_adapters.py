@@ -69,7 +69,8 @@ def test_streams_contain_the_same_answer(engine):
 def test_failed_and_abandoned_turns_are_not_part_of_the_history(home):
     with ScriptedServer(Say("Sharpen it on a wet stone. [1]"), Status(401), Say("Sharpen it. [1]", stall=30)) as server:
         engine = as_chat_engine(assistant_over("demo", f"openai:tiny@{server.url}?retries=0", steps=RULES))
-        assert list(engine.stream_chat("How is a knife sharpened?").response_gen)[:2] == ["Sharpen", " it"]
+        streamed = engine.stream_chat("How is a knife sharpened?").response_gen
+        assert "".join(streamed) == "Sharpen it on a wet stone. [1]"
         before = engine.chat_history
         with pytest.raises(GeneratorError):
             list(engine.stream_chat("How is a saw sharpened?").response_gen)
