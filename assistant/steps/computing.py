@@ -116,7 +116,7 @@ class TableTools:
     def hints(self) -> str:
         """Return a line for each table that the message names or a section shows, for a model that computes at once.
 
-        The other tables of their documents follow, or all tables if they are few.
+        The other sheets of their workbooks follow, and the long tables if all tables are few.
         """
         numbers_of: dict[str, list[int]] = {}
         every = self.store.tables()
@@ -130,7 +130,11 @@ class TableTools:
         tables = dict([*tables.items()][:MAX_HINTS])
         documents = {table.document for table in tables.values()}
         is_few = bool(tables) and len(every) <= MAX_RELATED_HINTS
-        related = {table.name: table for table in every if is_few or table.document in documents}
+        related = {
+            table.name: table
+            for table in every
+            if (table.sheet and table.document in documents) or (is_few and table.rows > MAX_WHOLE_ROWS)
+        }
         lines = []
         for name, table in [*(tables | related).items()][:MAX_RELATED_HINTS]:
             marks = "".join(f"[{number}]" for number in numbers_of.get(name, ())) or escape_marks(_place(table))

@@ -215,10 +215,15 @@ def test_only_a_few_tables_are_named_next_to_the_sections(home, tmp_path) -> Non
     assert len(lines) == MAX_HINTS * (1 + MAX_HINT_ROWS), "each with its first rows, since no section shows them"
 
 
-@pytest.mark.usefixtures("store")
-def test_few_tables_are_all_described_next_to_one_that_is_shown() -> None:
+def test_a_few_long_tables_are_all_described_next_to_one_that_is_named(home, tmp_path) -> None:
+    folder = notes(tmp_path, stock=STOCK)
+    (folder / "orders.csv").write_text(ORDERS, encoding="utf-8")
+    parts = "Part,Pieces\n" + "".join(f"bolt {n},{n}\n" for n in range(MAX_WHOLE_ROWS + 1))
+    (folder / "parts.csv").write_text(parts, encoding="utf-8")
+    build_index(folder, "t", retriever="bm25")
     lines = hints_for("sum up the table orders").splitlines()
-    assert [line.split(" (")[0] for line in lines if "rows" in line] == ["> orders.csv orders", "> stock.md stock"]
+    names = [line.split(" (")[0] for line in lines if "rows" in line]
+    assert names == ["> orders.csv orders", "> parts.csv parts"], "not the stock, whose few rows can be read"
     assert "ordered date 2024-03-01…2024-05-20" in lines[0]
 
 
