@@ -22,16 +22,15 @@ MAX_SHOWN_ROWS = 10
 
 
 class BriefTables(RetrieverWrapper):
-    """A retriever whose long tables are no neighbors, so that hits do not grow to the rows around them."""
+    """A retriever that knows the long tables, so that hits do not grow to the rows around them."""
 
     def __init__(self, inner: Retriever, store: TableStore) -> None:
         super().__init__(inner)
         self._long = [table for table in store.tables() if table.rows > MAX_WHOLE_ROWS]
 
-    def neighbors(self, passage: Passage) -> list[Passage]:
-        """Return the passages of the same document that do not consist of rows of a long table."""
-        anywhere = Passage(id="", document=passage.document, title="", text="", start=0, end=0)
-        return [each for each in super().neighbors(anywhere) if self._table_of(each) is None]
+    def consists_of_rows(self, passage: Passage) -> bool:
+        """Return whether a passage is nothing but rows of a long table."""
+        return self._table_of(passage) is not None
 
     def first_rows(self, hits: Iterable[Hit]) -> list[Hit]:
         """Return hits without those that follow `MAX_SHOWN_ROWS` rows of the same long table."""

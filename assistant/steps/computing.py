@@ -140,7 +140,8 @@ class TableTools:
             marks = "".join(f"[{number}]" for number in numbers_of.get(name, ())) or escape_marks(_place(table))
             size = _size(table)
             if name in numbers_of and table.rows > MAX_WHOLE_ROWS:
-                size += f", {sum(count_rows(self.turn.hits[number - 1].passage) for number in numbers_of[name])} shown"
+                shown = sum(count_rows(self.turn.hits[number - 1].passage) for number in numbers_of[name])
+                size += f", {shown} shown" if shown < table.rows else ""  # a section may show other tables, too
             lines.append(f"{marks} {name} ({size}): {escape_marks(', '.join(_columns(table, MAX_HINT_COLUMNS)))}")
             if name in tables and name not in numbers_of:  # nothing else shows how its cells look
                 rows = self._first_rows(table, MAX_HINT_ROWS, MAX_HINT_COLUMNS, MAX_HINT_CELL_CHARACTERS)

@@ -8,7 +8,7 @@ of a document follow each other in the document's order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, zip_longest
 
@@ -292,7 +292,8 @@ def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int,
     document keep its order, and documents are ordered by their best hits.
 
     Args:
-        retriever: finds the passages next to a hit; None: hits do not grow.
+        retriever: finds the passages next to a hit; None: hits do not grow. With `BriefTables`, they do not grow to
+            rows of long tables.
         hits: best first.
         adjacent: whether passages next to the sections are added.
     """
@@ -308,8 +309,10 @@ def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int,
     if retriever is not None:
         passage_of_document = {hit.passage.document: hit.passage for hit in read}
         documents = {name: retriever.neighbors(passage) for name, passage in passage_of_document.items()}
+        stops = retriever.consists_of_rows if isinstance(retriever, BriefTables) else lambda _: False
         for hit in list(read):
-            _extend_section(hit, documents[hit.passage.document], read, tokens - _tokens_used(read, documents))
+            room = tokens - _tokens_used(read, documents)
+            _extend_section(hit, documents[hit.passage.document], read, room, stops)
         if adjacent:
             _add_adjacent_passages(documents, read, tokens - _tokens_used(read, documents))
     return [_join_source(source) for source in _grouped_sources(read, documents)]
@@ -320,8 +323,14 @@ def _tokens_used(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]
     return sum(_token_cost(_join_source(source).passage) for source in _grouped_sources(read, documents))
 
 
-def _extend_section(hit: Hit, document: Sequence[Passage], read: list[Hit], room: int) -> None:
-    """Add the passages around a hit in its section to `read`, in both directions, within `room` tokens."""
+def _extend_section(
+    hit: Hit, document: Sequence[Passage], read: list[Hit], room: int, stops: Callable[[Passage], bool]
+) -> None:
+    """Add the passages around a hit in its section to `read`, in both directions, within `room` tokens.
+
+    Args:
+        stops: returns whether the section is not read on at a passage.
+    """
     section = section_of(hit.passage, document)
     read_ids = {other.passage.id for other in read}
     first = next((position for position, passage in enumerate(section) if passage.id == hit.passage.id), 0)
@@ -330,7 +339,7 @@ def _extend_section(hit: Hit, document: Sequence[Passage], read: list[Hit], room
     for position in _positions_by_distance(first, len(section)):
         passage = section[position]
         cost = 0 if passage.id in read_ids else count_tokens(passage.text) + 1  # 1 for the white space between them
-        if position not in (first - 1, last + 1) or used + cost > room:
+        if position not in (first - 1, last + 1) or used + cost > room or stops(passage):
             continue
         first = min(first, position)
         last = max(last, position)
