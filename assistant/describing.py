@@ -10,11 +10,10 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
 
 from turnmark.assistant.asking import before_repeats
 from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.generators import Generator, open_generator, traits_of
+from turnmark.assistant.generators import Generator, argument_without_folders, open_generator, traits_of
 from turnmark.assistant.generators.base import (
     GeneratorError,
     PicturesRefused,
@@ -46,9 +45,7 @@ ASSUMED_DESCRIPTION_TOKENS = 300
 DECORATION = "DECORATION"
 """The reply to a picture that only decorates."""
 MAX_FAILURES_IN_A_ROW = 3
-"""Number of calls that fail one after the other without a success between them, after which no more are made."""
-MAX_CONTEXT_CHARACTERS = 1000
-"""Maximum characters of the caption that are shown to the model."""
+"""Number of consecutive failed calls after which no more calls are made."""
 STORE_FILE = "descriptions.db"
 
 
@@ -83,7 +80,7 @@ class ModelDescriber:
     @property
     def model(self) -> str:
         """The name of the model, without endpoint and options; of a file, its name without folders."""
-        return model_name(self.generator.name)
+        return _model_name(self.generator.name)
 
     @property
     def fingerprint(self) -> str:
@@ -171,9 +168,7 @@ class ModelDescriber:
 
 def _context(prompt: Prompt, task: PictureTask) -> str:
     """Return what the document says about a picture, quoted; empty if it says nothing."""
-    said = {"Document": task.title, "Section": task.heading, "Caption": task.picture.alt[:MAX_CONTEXT_CHARACTERS]}
-    lines = [f"{name}: {one_line(text)}" for name, text in said.items() if text.strip()]
-    return prompt.quote("\n".join(lines)) if lines else ""
+    return prompt.quote_fields({"Document": task.title, "Section": task.heading, "Caption": task.picture.alt})
 
 
 @dataclass
@@ -183,8 +178,8 @@ class _Work:
     Attributes:
         texts: SHA-256 -> description.
         failures: SHA-256 -> why a picture has none.
-        failed_in_a_row: number of calls that failed since the last success.
-        ended: why no more calls are made; empty: they are made.
+        failed_in_a_row: number of failed calls since the last success.
+        ended: why no more calls are made; empty while calls are still made.
     """
 
     describer: ModelDescriber
@@ -265,14 +260,13 @@ class _Work:
         self.progress.tell(", ".join(self.ledger.in_words()))
 
 
-def model_name(spec: str) -> str:
+def _model_name(spec: str) -> str:
     """Return the name of the model of a spec, without endpoint, options and folders."""
     try:
         parsed = parse_spec(spec)
     except RequestError:
         return one_line(spec)
-    name = PurePath(parsed.argument).name if parsed.name in ("local", "replay") else parsed.argument
-    return one_line(name or parsed.name)
+    return one_line(argument_without_folders(parsed) or parsed.name)
 
 
 def open_model_describer(spec: str, budget: str | None) -> ModelDescriber:

@@ -1,4 +1,4 @@
-"""The phrases by which messages in other languages than English are understood, from the table `phrases.toml`.
+"""The phrases by which messages in languages other than English are understood, from the table `phrases.toml`.
 
 English has separate rules in each step. The other languages share one implementation, which reads the same fields for
 each of them.

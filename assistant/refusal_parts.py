@@ -1,4 +1,4 @@
-"""Recognize sentences in other languages than English that refuse a question, by the kinds of words in one clause.
+"""Recognize sentences that refuse a question in languages other than English, by the kinds of words in one clause.
 
 A model has many wordings for "the documents do not say", so the table `refusals.toml` has the words of each language
 instead: for the sources, for negation, and for being said or found. A clause with all three is a refusal. Quoted words,
@@ -39,6 +39,7 @@ class RefusalParts:
     """
 
     def __init__(self, language: str, row: Mapping[str, str]) -> None:
+        # Korean attaches particles to its words, so a word may begin or end inside a longer one.
         self._spaced = language not in UNSPACED_LANGUAGES and language != "ko"
         parts = {"sources": row.get("sources", "(?!)"), "facts": row.get("facts", "(?!)")}
         for name in _FIELDS:
@@ -57,7 +58,7 @@ class RefusalParts:
         """Return whether a sentence says that something is missing.
 
         Args:
-            opens: whether it has to say so in its beginning.
+            opens: whether only the beginning of the sentence counts.
         """
         pieces = list(self._main_clauses(sentence))
         before = 0
@@ -70,10 +71,10 @@ class RefusalParts:
         return False
 
     def _continued(self, pieces: Sequence[str], number: int) -> str:
-        """Return a clause together with the one in which it goes on.
+        """Return a clause together with the one that continues it.
 
-        "According to the documents, it is not possible" goes on in the next clause, "The documents, which are from
-        2020, do not say it" after the next.
+        "According to the documents, it is not possible" continues in the next clause, "The documents, which are
+        from 2020, do not say it" in the one after that.
         """
         only_place = self._pattern("within").fullmatch(pieces[number]) is not None
         following = pieces[number + (1 if only_place else 2) :]

@@ -1,4 +1,4 @@
-"""Run jobs (samples, judgments, attempts of a synthesis) concurrently in threads, and pass on each result.
+"""Run jobs (e.g. samples, judgments, descriptions of pictures) concurrently in threads, and pass on each result.
 
 Worker threads run the jobs; the caller's thread starts them and takes their results. A job that exceeds its patience is
 abandoned with its worker, a daemon thread whose later result is dropped. Another worker replaces it, so that a hanging
@@ -103,11 +103,11 @@ class Scheduler(Generic[J, R]):
     Args:
         begin: makes the worker's call for a job, just before it starts.
         take: receives a job and its result, or the exception that it raised, or `Overdue`.
-        admit: tells whether a job may start next to the running ones; called again when one of these has ended.
+        admit: returns whether a job may start next to the running ones. It is asked again when one of these has ended.
         refuse: receives a job that is not admitted although no other job runs; the job is dropped.
         concurrency: number of concurrent jobs; fewer while an endpoint answers 429.
         patience: seconds until a job is abandoned; None: never.
-        on_wait: called about every second while jobs run; what it raises ends `run`.
+        on_wait: called about every second while jobs run. An exception that it raises ends `run`.
     """
 
     def __init__(

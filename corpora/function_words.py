@@ -2,7 +2,7 @@
 
 A word such as "and", "wie" or "什么" says nothing about the topic of a text, but tells its language. A message is too
 short for a statistical detector, so these words tell its language. Its other words are its content words.
-The words of other languages than English are in `function_words.json`; those of scripts without spaces are parts of
+The words of languages other than English are in `function_words.json`; those of scripts without spaces are parts of
 runs of characters.
 """
 

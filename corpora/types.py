@@ -41,8 +41,11 @@ class Picture(Record):
     """A picture that a document shows, to be described by a vision model."""
 
     start: int = Field(description="offset in Document.text, the end of a block or 0: its description is inserted here")
-    sha256: str = Field(description="hash of the stored file, which is named SHA256 + suffix")
-    suffix: str = Field(description='type of the stored file: ".png", ".jpg", ".webp" or ".gif"')
+    # Hash and suffix name a file, and the list of an index may come from somebody else, so they cannot be a path.
+    sha256: str = Field(pattern="^[0-9a-f]{64}$", description="hash of the stored file, named SHA256 + suffix")
+    suffix: str = Field(
+        pattern=r"^\.(png|jpg|webp|gif)$", description='type of the stored file: ".png", ".jpg", ".webp" or ".gif"'
+    )
     width: int = Field(description="pixels")
     height: int = Field(description="pixels")
     page: int | None = Field(default=None, description="1-based page on which it is, if there are pages")

@@ -18,7 +18,7 @@ from turnmark.core.record import Record
 from turnmark.corpora.types import Picture
 
 NO_DESCRIBER = "none"
-"""The spec that ends the describing of an index that was built with a model before."""
+"""The spec that builds an index without descriptions, even if the index has had some."""
 
 
 class PictureTask(NamedTuple):
@@ -132,8 +132,11 @@ def describer_to_use(spec: str | None, kept: str, budget: str | None = None) -> 
     """Open the model that a build describes pictures with; None if pictures are not described.
 
     Args:
-        spec: the spec that was asked for; None: none was. `none`: pictures are not described any more.
-        kept: the spec that the index was built with; empty if there is none.
+        spec: the requested spec; `none`: pictures are no longer described; None: `kept` is used.
+        kept: the spec with which the index was built; empty if there is none.
+
+    Raises:
+        RequestError: the spec or the budget is wrong.
     """
     if spec is not None:
         return open_describer(spec, budget) if spec != NO_DESCRIBER else None

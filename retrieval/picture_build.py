@@ -33,8 +33,8 @@ class BuildPictures:
     Attributes:
         staging: folder into which readers write pictures.
         current: the pictures of the current generation, for files that have not changed; None if there are none.
-        plan: what describing takes; None until everything was read.
-        descriptions: the descriptions; None until they are there.
+        plan: what describing the pictures takes; None until `collect` has run.
+        descriptions: the descriptions; None until `describe` has run.
         placed: the pictures whose descriptions are in the passages, in the order of the source.
     """
 
@@ -70,7 +70,7 @@ class BuildPictures:
 
     def describe(self, progress: Progress) -> Descriptions:
         """Describe the pictures that were collected."""
-        assert self.plan is not None, "pictures are collected before"
+        assert self.plan is not None, "`collect` comes first"
         if self.plan.missing:
             notify(f"describing pictures with {self.describer.spec}: {self.plan.in_words()}")
         self.descriptions = self.describer.describe(list(self._tasks.values()), progress, self._required)
@@ -78,7 +78,7 @@ class BuildPictures:
 
     def entries(self) -> Iterator[SourceEntry]:
         """Yield the collected entries in their order, with the descriptions inserted into their documents."""
-        assert self.descriptions is not None, "pictures are described before"
+        assert self.descriptions is not None, "`describe` comes first"
         self._spool.seek(0)
         for _ in range(self._entries):
             entry: SourceEntry = pickle.load(self._spool)
@@ -103,7 +103,7 @@ class BuildPictures:
         yield from self._taken_over(entry)
 
     def info(self) -> DescriberInfo:
-        """Return the manifest's entry."""
+        """Return the entry of the manifest."""
         return DescriberInfo(
             spec=self.describer.spec,
             fingerprint=self.describer.fingerprint,
@@ -112,7 +112,7 @@ class BuildPictures:
         )
 
     def write(self, folder: Path) -> None:
-        """Write the component."""
+        """Write the component `pictures` into a new folder."""
         write_pictures(folder, self.placed, self._file_of)
 
     def _file_of(self, picture: DescribedPicture) -> Path:

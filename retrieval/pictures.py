@@ -34,8 +34,11 @@ class PictureStore(ABC):
 
     def of_passage(self, passage: Passage) -> list[DescribedPicture]:
         """Return the pictures whose descriptions a passage contains, completely or in part."""
-        pictures = self.of_document(passage.document)
-        return [picture for picture in pictures if picture.start < passage.end and passage.start < picture.end]
+        return self.between(passage.document, passage.start, passage.end)
+
+    def between(self, document: str, start: int, end: int) -> list[DescribedPicture]:
+        """Return the pictures whose descriptions are, completely or in part, between two offsets of a document."""
+        return [picture for picture in self.of_document(document) if picture.start < end and start < picture.end]
 
     def find(self, document: str, sha256: str) -> DescribedPicture | None:
         """Return a picture of a document by the hash of its bytes; None if the document has no such picture."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import PurePath
 
 from turnmark.assistant.generators.base import (
     Completion,
@@ -16,7 +17,7 @@ from turnmark.assistant.generators.base import (
 from turnmark.assistant.generators.normalized import normalize_replies
 from turnmark.assistant.generators.replay import REFERENCE
 from turnmark.core.errors import RequestError
-from turnmark.core.specs import Entry, Registry
+from turnmark.core.specs import Entry, Registry, Spec
 
 __all__ = [
     "GENERATORS",
@@ -25,6 +26,7 @@ __all__ = [
     "GeneratorError",
     "PromptMessage",
     "SchemaRefused",
+    "argument_without_folders",
     "make_ready",
     "open_generator",
     "traits_of",
@@ -48,6 +50,13 @@ GENERATORS = Registry(
     },
     group="turnmark.generators",
 )
+
+_FILE_GENERATORS = frozenset(("local", "replay"))
+
+
+def argument_without_folders(spec: Spec) -> str:
+    """Return the argument of a generator's spec; if it is a file, only the file's name."""
+    return PurePath(spec.argument).name if spec.name in _FILE_GENERATORS else spec.argument
 
 
 def open_generator(spec: str) -> Generator | None:

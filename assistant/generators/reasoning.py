@@ -303,8 +303,6 @@ _REASONING_MODEL = re.compile(
     r"marco-o1|skywork-o|\bo1\b|hunyuan|ernie|granite-?3\.[23]|cogito|smollm3|olmo-?3",
     re.IGNORECASE,
 )
-
-
 _SELF_TALK = re.compile(
     r"\b(?:the user|user(?:'s| is| wants| asks)|i (?:need|should|have|must|will|want|think|can see)|i'(?:ll|m)|"
     r"let me|let's|we (?:need|should|have to|must|are asked)|(?:the|this) question|"
@@ -314,6 +312,7 @@ _SELF_TALK = re.compile(
 MIN_UNKNOWN_CHARACTERS = 120
 """Characters of the first reply of an unknown model that are held back in any case."""
 MAX_JUDGED_CHARACTERS = 400
+"""Characters of such a reply in which the model may be found talking to itself."""
 
 
 class ReasoningHabit:
@@ -351,7 +350,7 @@ class ReasoningHabit:
         start = text.lstrip(" \n\t*_").lower()
         if self._suspect or any(start.startswith(words) or words.startswith(start) for words in _REASONING_OPENINGS):
             return True
-        # Of an unknown model, the first sentences are held as well: they show whether it talks to itself.
+        # The first sentences of an unknown model are held back as well: they show whether it talks to itself.
         return len(start) < MIN_UNKNOWN_CHARACTERS or _SELF_TALK.search(start[:MAX_JUDGED_CHARACTERS]) is not None
 
 

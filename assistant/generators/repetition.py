@@ -13,9 +13,9 @@ from contextvars import ContextVar
 from turnmark.core.untrusted import CODE_SPAN
 
 MAX_CYCLE_UNITS = 6
-"""Maximum sentences of a stretch that is repeated."""
+"""Maximum number of sentences in a repeated stretch."""
 MIN_ROUNDS = 3
-"""Minimum times that a stretch occurs in a row."""
+"""Minimum number of times that a stretch occurs in a row."""
 MIN_UNIT_LETTERS = 12
 """Minimum letters of a repeated sentence: "Yes." may be the answer to several questions."""
 ON_REPETITION: ContextVar[Callable[[str], None] | None] = ContextVar("ON_REPETITION", default=None)
@@ -38,9 +38,12 @@ class RepeatedReply(Exception):
 
 
 def repetition_start(text: str, rounds_in_row: int = MIN_ROUNDS) -> int | None:
-    """Return where a text begins to repeat what it has just said; None if it does not.
+    """Return the offset at which a text begins to repeat what it has just said; None if it does not.
 
-    A sentence or a stretch of some sentences has to occur several times in a row, without what numbers the steps.
+    A sentence, or a stretch of several sentences, has to occur several times in a row. Numbers of steps are ignored.
+
+    Args:
+        rounds_in_row: how many times in a row.
     """
     if text.count("```") % 2:  # an unfinished block of code
         return None

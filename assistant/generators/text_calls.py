@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 from turnmark.assistant.generators.base import ToolCall
 from turnmark.core.untrusted import CODE_SPAN, valid_text
 
+MAX_PYTHON_CHARACTERS = 2000
+"""Maximum characters of calls in the form of Python, since a parser of deeply nested text is slow."""
 _FLAGS = re.DOTALL | re.IGNORECASE
 _NAME = r"(?:functions?[.:])?(?P<call>[A-Za-z_][\w.-]*)"
 _MARKED = re.compile(
@@ -320,9 +322,6 @@ def _python_calls(body: str, names: Collection[str] | None) -> Iterator[WrittenC
         return
     yield from calls
 
-
-MAX_PYTHON_CHARACTERS = 2000
-"""Maximum characters of calls in the form of Python, since a parser of deeply nested text is slow."""
 
 # --- streams ---------------------------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 
 from turnmark.assistant.generators.base import PromptMessage
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError, unknown_name
-from turnmark.core.untrusted import break_control_marks, fence, fence_tag, quote_lines
+from turnmark.core.untrusted import break_control_marks, fence, fence_tag, one_line, quote_lines
 from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:
@@ -124,6 +124,11 @@ class Prompt:
         """Quote the lines of a text with "> ", unless a user's prompt does not mention such lines."""
         quotes = not self.own or any(_QUOTE_MARK in section for _, section in self.sections)
         return quote_lines(text) if quotes else text
+
+    def quote_fields(self, fields: Mapping[str, str]) -> str:
+        """Quote named texts, each on a line "Name: text"; empty if all of them are."""
+        lines = [f"{name}: {one_line(text)}" for name, text in fields.items() if text.strip()]
+        return self.quote("\n".join(lines)) if lines else ""
 
     def _passages(self, texts: Sequence[str], tag: str) -> str:
         if self.bare:

@@ -65,7 +65,11 @@ class ServedIndexes:
         return newest
 
     def name(self, requested: str) -> str:
-        """Return the name of the requested index, or the name of all indexes together if none was requested."""
+        """Return the name of the requested index, or the name of all indexes together if none was requested.
+
+        Raises:
+            RequestError: no index has this name, or one must be chosen since they cannot be searched together.
+        """
         if (requested or self.everything) in self.assistants:
             return requested or self.everything
         if requested:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, count
-from pathlib import PurePath
 
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import EXTRACTIVE, AssistantConfig
-from turnmark.assistant.generators import open_generator
+from turnmark.assistant.generators import argument_without_folders, open_generator
 from turnmark.assistant.generators.base import Generator, make_ready
 from turnmark.assistant.serving.indexes import ServedIndexes, open_indexes
-from turnmark.assistant.serving.request import ChatRequest, Refusal
+from turnmark.assistant.serving.request import ChatRequest, Refusal, short_name
 from turnmark.assistant.serving.turns import Turns, turns_at_once
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.specs import Spec, parse_spec
-from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.retrieval.types import Query
-
-_SHOWN_NAME_CHARS = 60
-_FILE_GENERATORS = ("local", "replay")
 
 
 @dataclass(frozen=True)
@@ -110,18 +104,19 @@ class ServedModels:
             return self.models[0]
         if name in self._models:
             return self._models[name]
-        with suppress(StopIteration):
-            return next(model for model in self.models if model.index == name)
-        shown = ellipsize(one_line(name), _SHOWN_NAME_CHARS)
-        message = f"The model {shown!r} does not exist; this server has {', '.join(map(repr, self._models))}"
+        default = next((model for model in self.models if model.index == name), None)
+        if default is not None:
+            return default
+        message = f"The model {short_name(name)!r} does not exist; this server has {', '.join(map(repr, self._models))}"
         raise Refusal(message, "model", 404, "model_not_found")
 
     def choose(self, index: str, generator: str) -> ServedModel:
         """Return the model of an index and a language model; raise RequestError for an unknown name."""
         name, chosen = self.indexes.name(index), generator or self.generators[0]
         if chosen not in self.generators:
-            shown = ellipsize(one_line(chosen), _SHOWN_NAME_CHARS)
-            raise RequestError(f"generator: no model is called {shown!r}; choose one of: {', '.join(self.generators)}")
+            raise RequestError(
+                f"generator: no model is called {short_name(chosen)!r}; choose one of: {', '.join(self.generators)}"
+            )
         return next(model for model in self.models if (model.index, model.generator) == (name, chosen))
 
     def check(self) -> None:
@@ -196,10 +191,9 @@ def _open_generator(spec: str) -> ServedGenerator:
 
 
 def _shown_name(name: str) -> str:
-    """Return the name of a generator without its address, its options and the folder of its file."""
+    """Return the name of a generator for clients, without its address, its options and the folder of its file."""
     try:
         spec = parse_spec(name)
     except RequestError:  # the name of a plug-in may have any form
-        return ellipsize(one_line(name), _SHOWN_NAME_CHARS)
-    argument = PurePath(spec.argument).name if spec.name in _FILE_GENERATORS else spec.argument
-    return str(Spec(spec.name, argument))
+        return short_name(name)
+    return str(Spec(spec.name, argument_without_folders(spec)))

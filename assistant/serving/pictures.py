@@ -71,7 +71,7 @@ def _described_picture(part: StoredIndex | None, request: PictureRequest) -> Ser
         raise Refusal("the document has no such picture with a description", "picture", 404, "no_picture")
     try:
         return ServedPicture(pictures.read(found), MEDIA_TYPES[found.suffix])
-    except (TurnmarkError, KeyError) as error:
+    except TurnmarkError as error:
         raise Refusal(f"the picture cannot be shown: {error}", status=404, code="no_picture") from error
 
 
@@ -81,8 +81,7 @@ def _drawn_page(part: StoredIndex | None, request: PictureRequest, page: int) ->
     file = part.source_file(passages[0].path) if part and passages else None
     if part is None or file is None or file.suffix.lower() != ".pdf":
         raise Refusal("this document is not a PDF of the index, so no page can be drawn", "document", 404, "no_picture")
-    described = part.pictures.of_document(request.document) if part.pictures else ()
-    cited = [picture for picture in described if picture.start < request.end and request.start < picture.end]
+    cited = part.pictures.between(request.document, request.start, request.end) if part.pictures else []
     marked = "\n".join(_marked_text(passage, request, part.pictures) for passage in passages)
     framed = [picture.box for picture in cited if picture.page == page and picture.box is not None]
     try:

@@ -260,9 +260,7 @@ def _to_chat_request(
         field: name of the field with the messages.
         ignored: names of the declared fields that are set but have no effect; undeclared fields have none either.
     """
-    system = [
-        f"{field}[{n}] ({_short_name(row.role)})" for n, row in enumerate(messages) if row.role not in _USED_ROLES
-    ]
+    system = [f"{field}[{n}] ({short_name(row.role)})" for n, row in enumerate(messages) if row.role not in _USED_ROLES]
     own = request.turnmark or _TurnmarkOptions()
     return ChatRequest(
         model=request.model,
@@ -271,7 +269,7 @@ def _to_chat_request(
         stream=bool(request.stream),
         events=bool(own.events),
         footnotes=own.footnotes is not False,
-        ignored=(*system, *map(_short_name, (*(request.model_extra or {}), *ignored)))[:_MAX_IGNORED_NAMES],
+        ignored=(*system, *map(short_name, (*(request.model_extra or {}), *ignored)))[:_MAX_IGNORED_NAMES],
     )
 
 
@@ -290,11 +288,11 @@ def _to_history(messages: Sequence[_ClientMessage]) -> list[Message]:
 
 def _format_location(location: Sequence[str | int]) -> str:
     """Format the location of a mistake: `messages[0].content[1].type`."""
-    keys = (f"[{key}]" if isinstance(key, int) else f".{_short_name(key)}" for key in location)
+    keys = (f"[{key}]" if isinstance(key, int) else f".{short_name(key)}" for key in location)
     return "".join(keys).removeprefix(".")
 
 
-def _short_name(name: str) -> str:
+def short_name(name: str) -> str:
     """Make a name from the client safe to print: one line, of limited length."""
     return ellipsize(one_line(name), _MAX_NAME_CHARS)
 

@@ -32,10 +32,11 @@ LOOK_TOOL = define_tool(
     picture="number of the section; 3.2: the second picture of section 3", question="what to look for",
 )  # fmt: skip
 MAX_LOOKS = 4
-"""Maximum pictures that are looked at in a turn."""
+"""Maximum number of looks in a turn."""
 MAX_REPLY_TOKENS = 600
 """Maximum tokens of a reply."""
 MAX_QUESTION_CHARACTERS = 500
+"""Maximum characters of a question that are sent to the model."""
 _NUMBER = re.compile(r"\[?(\d{1,4})(?:\.(\d{1,3}))?\]?")
 
 
@@ -50,7 +51,11 @@ class PictureTool:
         """Ask the model about a picture, and return its reply as a numbered source.
 
         Args:
-            name: number of a section, and of a picture in it.
+            name: number of a section, and perhaps of a picture in it: "3" or "3.2".
+            tokens: maximum tokens of the source.
+
+        Raises:
+            RequestError: no picture has this number.
         """
         passage, picture = self._picture(name)
         if self._looks >= MAX_LOOKS:
@@ -58,7 +63,7 @@ class PictureTool:
         self._looks += 1
         try:
             mark, reply = self._reply(passage, picture, question, tokens)
-        except (TurnmarkError, KeyError) as error:
+        except TurnmarkError as error:
             if isinstance(error, GeneratorError):
                 self.turn.use("look", error.usage)
             problem = short_line(str(error), MAX_ARGUMENT_CHARACTERS)
@@ -94,9 +99,7 @@ class PictureTool:
         assert self.turn.generator is not None, "see `can_look`"
         question = short_line(question, MAX_QUESTION_CHARACTERS)
         prompt = load_prompt("look", self.turn.prompts)
-        said = {"Document": passage.title, "Caption": picture.alt}
-        context = "\n".join(f"{key}: {one_line(value)}" for key, value in said.items() if value.strip())
-        context = prompt.quote(context) if context else ""
+        context = prompt.quote_fields({"Document": passage.title, "Caption": picture.alt})
         *rules, request = prompt.render(context=context, question=prompt.quote(question))
         seen = PromptPicture(content=self.store.read(picture), media_type=MEDIA_TYPES[picture.suffix])
         messages = [*rules, PromptMessage(role=request.role, content=request.content, pictures=(seen,))]

@@ -31,12 +31,15 @@ _RUN = re.compile(rf"(?<!{_LETTERS}){_LETTERS}{{{_MIN_LENGTH},}}={{0,2}}")
 _LINE = re.compile(rf"(?P<lead>[ \t>]*)(?P<data>{_LETTERS}+={{0,2}})[ \t]*")
 _MAY_HAVE_DATA = re.compile(rf"data:|{_LETTERS}{{{_MIN_LINE_LENGTH}}}")
 
+EMBEDDED_DATA = "embedded data"
+"""Reason in `Document.left_out`: data in base64."""
+
 
 def without_encoded_data(text: str, left_out: Counter[str]) -> str:
     """Return the text with data in base64 shortened to "…", and the data of a link to "data-uri".
 
     Args:
-        left_out: counts the pieces of data.
+        left_out: the pieces of data are counted in it.
     """
     if not _MAY_HAVE_DATA.search(text):
         return text
@@ -44,17 +47,18 @@ def without_encoded_data(text: str, left_out: Counter[str]) -> str:
     def shortened(found: re.Match[str]) -> str:
         if len(found["data"]) < _MIN_URI_LENGTH:
             return found.group()
-        left_out["embedded data"] += 1
+        left_out[EMBEDDED_DATA] += 1
         return f"{found['head']}…"
 
     def dropped(run: re.Match[str]) -> str:
         if not _is_mixed(run.group()):
             return run.group()
-        left_out["embedded data"] += 1
+        left_out[EMBEDDED_DATA] += 1
         return "…"
 
     text, linked = LINKED_DATA_URI.subn("data-uri", text)
-    left_out["embedded data"] += linked
+    if linked:
+        left_out[EMBEDDED_DATA] += linked
     text = _RUN.sub(dropped, _URI.sub(shortened, text))
     return "\n".join(_without_blocks(text.split("\n"), left_out))
 
@@ -66,7 +70,7 @@ def _without_blocks(lines: Sequence[str], left_out: Counter[str]) -> Iterator[st
         end = _end_of_block(lines, at)
         found = _LINE.fullmatch(lines[at]) if end > at + 1 else None
         if found and _is_mixed(data := "".join(lines[at:end])) and len(data) >= _MIN_LENGTH:
-            left_out["embedded data"] += 1
+            left_out[EMBEDDED_DATA] += 1
             yield f"{found['lead']}…"
         else:
             yield from lines[at:end]

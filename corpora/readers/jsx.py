@@ -1,4 +1,4 @@
-"""Replaces the component tags of MDX (`<Tabs items={['npm', 'yarn']}>`) by what a reader sees of them.
+"""Replaces the component tags of MDX (`<Tabs items={['npm', 'yarn']}>`) with what a reader sees of them.
 
 Markdown does not know tags with expressions in their attributes, and would show them raw.
 """
@@ -35,10 +35,10 @@ class _Tab(NamedTuple):
 
 
 class ComponentTags:
-    """The component tags of one page, of which stretches of code are no part.
+    """Replaces the component tags of one page, except in code.
 
     Args:
-        is_mdx: whether the file says that it is MDX. Otherwise only tags that Markdown does not know are replaced.
+        is_mdx: whether the file is MDX, by its suffix. Otherwise only tags with expressions are replaced.
     """
 
     def __init__(self, is_mdx: bool) -> None:

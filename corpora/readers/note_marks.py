@@ -1,7 +1,7 @@
 """Recognizes footnote marks in HTML: raised or linked numbers, letters and signs that lead to a note.
 
 Kept as text, a mark would join the number before it: "in 2019" and mark 3 would become "in 20193". Exponents, ordinals
-and chemical formulas are no marks, since they lead nowhere.
+and chemical formulas are not marks, since they lead nowhere.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _says_note(tag: Tag) -> bool:
 
 
 def _words(tag: Tag) -> str:
-    """Return the words of a tag; more than a mark has if there are more."""
+    """Return the words of a tag; empty if they are too long for a mark."""
     text = ""
     for piece in tag.strings:
         text += piece

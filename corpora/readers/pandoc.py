@@ -45,7 +45,6 @@ MAX_MARKDOWN_BYTES = 64 * 1024 * 1024
 _PROGRESS_INTERVAL_SECONDS = 0.5
 _FILTER = Path(__file__).with_name("pandoc.lua")
 _OPENING_LENGTH = 3000  # in which a title from the metadata must appear
-_PARSE_ERROR = 64
 _HEAP_EXHAUSTED = 251
 
 

@@ -55,9 +55,7 @@ def encode_picture(data: bytes) -> EncodedPicture | None:
                 if kept and len(data) <= MAX_KEPT_BYTES:
                     return None if _has_one_color(image) else EncodedPicture(data, kept, *image.size)
                 return encode_image(image, is_photograph=image.format == "JPEG")
-    except NotDrawableError:
-        raise
-    except MemoryError:
+    except (NotDrawableError, MemoryError):
         raise
     except Exception as error:  # Pillow raises anything for broken files
         raise NotDrawableError(type(error).__name__) from error

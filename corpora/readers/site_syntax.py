@@ -89,7 +89,7 @@ def strip_site_syntax(text: str, left_out: Counter[str], is_mdx: bool = False) -
 
     Args:
         left_out: counts the comments.
-        is_mdx: whether the file says that it is MDX.
+        is_mdx: whether the file is MDX, by its suffix.
     """
     constants = constants_of(text) if is_mdx else None
     tags = ComponentTags(is_mdx)

@@ -14,6 +14,7 @@ import turnmark as tm
 from tests.drawn import DescribesPictures, draw_bars, pictures_in
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.core.console import NoProgress
+from turnmark.core.errors import TurnmarkError
 from turnmark.core.home import home
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.stored import open_index
@@ -370,6 +371,17 @@ def test_damaged_picture_is_found_by_verify(notes, turnmark):
     ran = turnmark("index", "verify", "notes")
     assert ran.code == 1
     assert "is damaged" in ran.err
+
+
+@pytest.mark.parametrize("change", [{"sha256": "../../secret"}, {"suffix": "/../../secret"}])
+def test_path_in_place_of_a_picture_is_refused(notes, change):
+    with ScriptedServer(describes(notes)) as server:
+        build(notes, server)
+    listed = open_index("notes").files / "pictures" / "pictures.jsonl"
+    rows = [json.loads(line) | change for line in listed.read_text().splitlines()]
+    listed.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(TurnmarkError, match="is damaged: pictures"):
+        _ = open_index("notes").pictures
 
 
 def test_watched_index_describes_a_new_picture(notes):

@@ -79,6 +79,8 @@ def test_headings_of_a_description_become_bold_so_that_sections_keep_their_names
 def test_fence_around_a_description_is_removed_and_one_that_stays_open_is_closed():
     assert clean_description("```markdown\nA chart.\n\n| a |\n|---|\n```") == "A chart.\n\n| a |\n|---|"
     assert clean_description("A terminal:\n\n```\n$ ls") == "A terminal:\n\n```\n$ ls\n```"
+    assert clean_description("A terminal:\n\n~~~\n$ ls\n```") == "A terminal:\n\n~~~\n$ ls\n```\n~~~"
+    assert clean_description("A page:\n\n````\n```\n$ ls\n```") == "A page:\n\n````\n```\n$ ls\n```\n````"
 
 
 def test_control_characters_of_a_description_are_removed():

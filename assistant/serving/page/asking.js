@@ -25,7 +25,7 @@ async function ask(question) {
     let message = left ? "Stopped." : messageOf(error);
     if (error.status === 404 && await loadModels()) {  // the server was started again with other indexes
       chooseModel(conversation.model);
-      message = `The server no longer has what you asked. Try again to ask ${$("models").title}.`;
+      message = `The server no longer offers that model. Try again to ask ${$("models").title}.`;
     }
     turn.failed(message, () => ask(question));
     if (error.status === 401) await askForToken(true);

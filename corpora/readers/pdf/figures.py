@@ -17,6 +17,7 @@ from turnmark.corpora.readers.pdf.page import PdfFigure
 from turnmark.corpora.readers.pdf.shapes import DrawnShape, ShapeKind
 from turnmark.corpora.readers.pdf.text_patterns import begins_as_caption
 from turnmark.corpora.readers.pdf.turning import Box
+from turnmark.corpora.readers.pictures import MIN_SIDE_PIXELS
 
 _BACKGROUND_SHARE = 0.85  # of the page; a picture or drawing that covers more is behind the text
 _FRAME_SHARE = 0.6  # of the page; a line or box around more is a frame
@@ -32,7 +33,6 @@ _JOINING_ROUNDS = 4
 _REACH = 48.0  # points between groups of one figure, if no line of text is between them
 _MIN_PICTURE_POINTS = 20.0  # of either side of a picture; a smaller one is an icon in a line
 _MIN_DRAWN_POINTS = 40.0  # of either side of a drawing
-_MIN_PIXELS = 64  # of either side of a picture
 _MAX_TEXT_SHARE = 0.45  # of the area of a drawing with curves that its words cover
 _MAX_BOXED_TEXT_SHARE = 0.15  # the same without curves; boxes with more are a table or a text in boxes
 _TEXT_BOX_SHARE = 0.22  # of a box; with more text it is a box around text
@@ -149,7 +149,7 @@ class _FigurePage:
         return is_band or self._covered(shape) >= _FRAME_SHARE
 
     def drawing(self, group: _Group) -> PdfFigure | None:
-        """Return the figure of a group with its labels; None if it is none."""
+        """Return the figure that a group forms, with its labels; None if the group is not a figure."""
         if not self._is_figure(group):
             return None
         return PdfFigure(_with_labels(_with_rules(group.box, self._rules), self._lines))
@@ -191,7 +191,7 @@ def _is_picture(group: _Group) -> bool:
     """Return whether pictures show something, rather than an icon in a line."""
     side = min(group.box.right - group.box.left, group.box.top - group.box.bottom)
     density = max(shape.density for shape in group.shapes)
-    return side >= _MIN_PICTURE_POINTS and side * density >= _MIN_PIXELS
+    return side >= _MIN_PICTURE_POINTS and side * density >= MIN_SIDE_PIXELS
 
 
 def _picture(group: _Group) -> PdfFigure:
@@ -345,11 +345,11 @@ def _with_labels(box: Box, lines: Sequence[PlacedLine]) -> Box:
 
 
 def _is_label(line: PlacedLine, box: Box, drawn: Box) -> bool:
-    """Return whether a line belongs to a figure: it is next to it, or a little further in the middle of a side.
+    """Return whether a line belongs to a figure: it is next to it, or farther away but centered on a side.
 
     Args:
-        box: of the figure with the labels that were found until now.
-        drawn: of the figure without labels.
+        box: the box of the figure with the labels found so far.
+        drawn: the box of the figure without labels.
     """
     gap = _gap(line.box, box)
     if gap > _TITLE_GAP or _gap(line.box, drawn) > _MAX_LABEL_DISTANCE or not _is_beside(line.box, box):
@@ -378,15 +378,6 @@ def _around(boxes: Iterable[Box]) -> Box:
 
 def _area(box: Box) -> float:
     return max(0.0, box.right - box.left) * max(0.0, box.top - box.bottom)
-
-
-def _clipped(box: Box, bounds: Box) -> Box:
-    return Box(
-        max(box.left, bounds.left),
-        max(box.bottom, bounds.bottom),
-        min(box.right, bounds.right),
-        min(box.top, bounds.top),
-    )
 
 
 def _gap(first: Box, second: Box) -> float:

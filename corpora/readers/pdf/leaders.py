@@ -11,9 +11,10 @@ from turnmark.corpora.readers.pdf.boxes import Segment
 from turnmark.corpora.readers.pdf.page import Word
 
 _DOT_LETTERS = ".·…_"
-_DOTS = re.compile(r"[.·…_]+")
 _MIN_DOTS = 5  # of a leader; "…" counts as three
 _MIN_JOINED_DOTS = 4  # within a word; fewer belong to it
+_DOTS = re.compile(rf"[{_DOT_LETTERS}]+")
+_JOINED_DOTS = re.compile(rf"[{_DOT_LETTERS}]{{{_MIN_JOINED_DOTS},}}")
 _MAX_RISE = 0.3  # of the size; between the baselines of a name and its figures
 
 
@@ -42,7 +43,7 @@ def _dots_in(text: str) -> int:
 
 
 def _divided(row: Sequence[Segment]) -> dict[Segment, list[Segment]]:
-    """Return the pieces of each segment of a line between its leaders, each of which may have several segments."""
+    """Return the pieces into which leaders divide the segments of a line. A leader may extend over several segments."""
     words = [(segment, piece) for segment in row for word in segment.words for piece in _cut(word)]
     runs = [list(run) for _, run in groupby(words, lambda entry: bool(_DOTS.fullmatch(entry[1].text)))]
     pieces: dict[Segment, list[Segment]] = {segment: [] for segment in row}
@@ -72,7 +73,7 @@ def _cut(word: Word) -> Iterable[Word]:
     """Yield the parts of a word before, within and after long runs of dots."""
     width = (word.x1 - word.x0) / len(word.text)
     at = 0
-    for match in re.finditer(rf"[.·…_]{{{_MIN_JOINED_DOTS},}}", word.text):
+    for match in _JOINED_DOTS.finditer(word.text):
         for start, end in ((at, match.start()), match.span()):
             if start < end:
                 yield _part(word, start, end, width)
