@@ -27,9 +27,14 @@ MAX_REPEATED_CHARACTERS = 300
 
 
 def answer_about_collection(turn: Turn) -> Draft | None:
-    """Return the answer to a message about the collection, the program or the conversation; None for any other."""
+    """Return the answer to a message about the collection, the program or the conversation; None for any other.
+
+    A summary is left to a model if there is one.
+    """
     question = collection_question(turn.asked, turn.history)
     if question is None or turn.evidence is not None or turn.retriever is None:
+        return None
+    if question.topic == "summarize" and turn.generator is not None:
         return None
     if question.words:
         return count_words(turn, question.words, question.language)

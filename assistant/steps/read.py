@@ -15,6 +15,8 @@ from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, materia
 from turnmark.assistant.generators.base import Generator, PromptMessage
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.refusal import is_refusal
+from turnmark.assistant.steps.collection import answer_about_collection
+from turnmark.assistant.steps.counting import count_mentions
 from turnmark.assistant.steps.history import earlier_turns
 from turnmark.assistant.steps.languages import language_to_answer
 from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences, without_item_mark
@@ -218,12 +220,17 @@ class ReadBriefly:
     """Answer step for a small model: its answer from the quotations, which follow below it.
 
     Small models judge evidence badly. So if the evidence is weak, or the model says that the answer is not stated, the
-    quotations alone are the answer.
+    quotations alone are the answer. They do not count either, so what asks for a count or about the collection itself
+    is answered as without a model.
     """
 
     name = "answer"
 
     def __call__(self, turn: Turn) -> None:
+        if counted := answer_about_collection(turn) or count_mentions(turn):
+            turn.draft = counted
+            turn.stream(turn.draft.text)
+            return
         quotation = quote_parts(turn)
         if quotation is not None and turn.judgment.decision == "answer":
             understood = turn.understanding

@@ -17,6 +17,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from turnmark.assistant.asking import STRUCTURED_TOKENS, Failure, ask
 from turnmark.assistant.budget import count_tokens, fit_prompt, material_room, shorten
+from turnmark.assistant.collection_questions import collection_question
 from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
 from turnmark.assistant.generators.client import at_most, short_text
 from turnmark.assistant.prompts import PromptMessages, load_prompt
@@ -230,7 +231,8 @@ class Condense:
 
     def __call__(self, turn: Turn) -> None:
         rules = understand(turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
-        if rules.kind != "question" or turn.evidence is not None:
+        about_collection = collection_question(turn.message, turn.history) is not None
+        if rules.kind != "question" or turn.evidence is not None or about_collection:
             turn.understood(rules, "rules")
             return
         template = load_prompt("condense", turn.prompts)

@@ -9,6 +9,7 @@ import pytest
 
 from tests.assistant.notes import notes
 from tests.opened import assistant_over
+from tests.servers import Say, ScriptedServer
 from turnmark.assistant.collection_questions import collection_question
 from turnmark.assistant.steps.counting import MAX_LISTED_DOCUMENTS
 from turnmark.corpora.types import Message
@@ -181,3 +182,11 @@ def test_a_follow_up_returns_to_the_topic_before(shelf):
                Message(role="user", content="How many documents are there?"),
                Message(role="assistant", content="There are 3 documents:")]  # fmt: skip
     assert "theme" in shelf.reply(history, "and how do I get it?").rewrite
+
+
+def test_a_small_model_is_not_asked_what_can_be_counted(shelf):
+    with ScriptedServer(Say("There are 2 documents.")) as server:
+        small = assistant_over("shelf", f"openai:tiny@{server.url}?size=small")
+        reply = small.reply([], "How many documents are there?")
+    assert reply.answer.startswith("There are 3 documents:")
+    assert server.bodies == []
