@@ -8,7 +8,7 @@ from turnmark.assistant.types import Citation
 from turnmark.core.untrusted import one_line, printable
 
 SIGNIFICANT_DIGITS = 15
-"""Digits of a real number that are shown; the last bits of its binary form would only look like precision."""
+"""Maximum digits of a real number that are shown; further digits come from its binary form and mean nothing."""
 
 
 def shown_value(value: object) -> str:

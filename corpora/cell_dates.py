@@ -108,7 +108,7 @@ def is_month_name(word: str) -> bool:
 def shown_date(text: str) -> ShownDate | None:
     """Return the date that a cell shows; None if it shows none.
 
-    A year of two digits is no date: its century is not known.
+    A date with a year of two digits is not read, since its century is not known.
     """
     if not 6 <= len(text) <= MAX_LENGTH:
         return None
@@ -125,6 +125,7 @@ def shown_date(text: str) -> ShownDate | None:
 
 
 def _shown(parts: Mapping[str, str | None]) -> ShownDate | None:
+    """Return the date with these parts; None if there is no such day or time."""
     year, clock = int(parts["year"] or 0), _clock(parts)
     if clock is None:
         return None
@@ -153,7 +154,7 @@ def _iso_month(year: int, month: int) -> str | None:
 
 
 def _clock(parts: Mapping[str, str | None]) -> str | None:
-    """Return the time in ISO form after a space, empty without a time; None if it is no time."""
+    """Return a space and the time in ISO form, or "" without a time; None if the time does not exist, as in 25:00."""
     shown = parts.get("time")
     if not shown:
         return ""

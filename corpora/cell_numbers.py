@@ -34,7 +34,7 @@ _FACTORS = {
 }
 _FACTOR_OF = {word: factor for factor, words in _FACTORS.items() for word in words.split()}
 _OF_MONEY = {"M": 1e6, "m": 1e6, "B": 1e9, "b": 1e9}
-"""Letters that are a factor only next to a currency: "3 m" are meters."""
+"""Letters that are a factor only next to a currency: "3 m" alone means meters."""
 _CODES = (
     "USD EUR GBP JPY CHF CAD AUD NZD CNY RMB INR SEK NOK DKK PLN CZK HUF RUB BRL MXN ZAR KRW SGD HKD TRY ILS THB IDR "
     "MYR PHP VND UAH RON BGN AED SAR ISK ARS CLP COP EGP NGN KES PKR TWD"
@@ -47,7 +47,7 @@ _SHOWN = re.compile(
     rf"(?P<minus>-)?(?P<after>(?: ?(?:{_CURRENCY}|{_UNIT})){{0,3}})(?P<close>\))?"
 )
 _BEGINNING = re.compile(r"[^\w]*(?:[^\W\d_]{1,4}[^\w]*)?\d")
-"""Matches what a number begins with; checked first, because most cells are texts."""
+"""Matches the beginning of a number. It is tried first, because most cells are texts."""
 _NOTE = re.compile(r"(?<=\S)\s?(?:\[[\w ]{1,8}\]|[*†‡§¹²³])+$")
 _OUTSIDE = re.compile(rf"(?:({_CURRENCY}) ?)?\(([^()]+)\) ?({_UNIT}|{_CURRENCY})?")  # "$(35)" is "($35)"
 _SWISS = re.compile(r"(?<=\d)[.,]-(?=$| )")  # "CHF 1'200.-"
@@ -57,15 +57,15 @@ _GROUPED = {
     "indian": re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}"),
 }
 _PLAIN = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,2}|\.\d{4,20})?")
-"""A number that can be read in one way and has no unit."""
+"""Matches a number that can be read in one way only and has no unit."""
 
 
 class ShownNumber(NamedTuple):
     """The number of a cell.
 
     Attributes:
-        point: the number if a point separates the decimals; None if the cell cannot be read so.
-        comma: the same for a comma.
+        point: the number if a point separates the decimals; None if the cell cannot be read in this way.
+        comma: the number if a comma separates the decimals; None if the cell cannot be read in this way.
         unit: "%", a currency or another unit; empty without one.
         is_code: whether the digits may be a code: they begin with a zero, or with a plus sign as a telephone number.
     """
@@ -82,7 +82,7 @@ class ShownNumber(NamedTuple):
 
 
 def plain_number(text: str) -> int | float | None:
-    """Return a number that is written as in a program, "-12.5"; None for everything else."""
+    """Return a number that is written as in a program, such as "-12.5"; None for any other text."""
     if not _PLAIN.fullmatch(text):
         return None
     return float(text) if "." in text else int(text)
@@ -140,7 +140,7 @@ def _factor_and_unit(before: str, after: list[str]) -> tuple[float, str]:
 
 
 def _value(digits: str, mark: str, scale: float, negative: bool) -> int | float | None:
-    """Return the value of digits whose decimals follow `mark`; None if they cannot be read so."""
+    """Return the value of digits whose decimals follow `mark`; None if they cannot be read in this way."""
     whole, found, decimals = digits.partition(mark)
     if found and not decimals.isdigit():
         return None

@@ -28,7 +28,7 @@ MIN_TYPED_SHARE = 0.8
 MAX_MINORITY_SHARE = 0.1
 """Maximum share of cells with the other decimal separator.
 
-With more in its column, an ambiguous cell has no value. With more in the file, its columns contradict each other.
+If a column exceeds it, its ambiguous cells have no value. If a file exceeds it, its columns contradict each other.
 """
 _BLANKS = frozenset(
     (
@@ -54,7 +54,7 @@ _BLANKS = frozenset(
         "NULL",
     )
 )
-"""Cells that say that there is no value."""
+"""Cells that show that there is no value."""
 _SAMPLED_ROWS = 25
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _CODE_LABEL = re.compile(
@@ -75,7 +75,7 @@ _COMMA_LANGUAGES = frozenset(
 
 
 def is_blank(text: str) -> bool:
-    """Return whether a cell says that there is no value: it is empty, or "-", "n/a" and the like."""
+    """Return whether a cell shows that there is no value: it is empty, "-", "n/a" or similar."""
     return text in _BLANKS
 
 
@@ -347,8 +347,8 @@ def repeats_labels(cells: Sequence[str], labels: Sequence[str]) -> bool:
 def joined_labels(labels: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str] | None:
     """Return the column names together with those in the first row; None if that row is not a part of the header.
 
-    It is one if it tells apart all neighboring columns with the same name, some of which have figures below, and if it
-    says nothing else.
+    It is a part of the header if it distinguishes all neighboring columns with the same name, some of which have
+    figures below, and contains nothing else.
     """
     repeated = {at for at, (one, next_one) in enumerate(pairwise(labels)) if one and one == next_one}
     repeated |= {at + 1 for at in repeated}

@@ -17,7 +17,7 @@ from turnmark.corpora.types import Block, Document, TableData
 MIN_ROWS = 5
 """Minimum number of rows of a table in a text that is stored as data. A smaller one is read as text."""
 LARGE_CELLS = 40_000
-"""Cells of a table from which the text of its document describes it and shows only its first rows."""
+"""Number of cells above which the text of a document describes a table and shows only its first rows."""
 MAX_COLUMNS = 500
 """Maximum number of columns of a stored table; further columns are left out."""
 
@@ -47,13 +47,18 @@ def data_rows(table: TableData) -> Iterator[DataRow]:
             yield DataRow(number, _chosen(cells, columns), _chosen(stored, columns) if stored else ())
 
 
+def column_labels(table: TableData) -> list[str]:
+    """Return the names of the stored columns of a table; a column without a name is called by its number."""
+    return [label or f"column {number}" for number, label in enumerate(table.columns[:MAX_COLUMNS], 1)]
+
+
 def _chosen(cells: Sequence[str], columns: Sequence[int]) -> Sequence[str]:
-    """Return the cells of some columns; all without columns."""
+    """Return the cells of some columns; all cells if no columns are given."""
     return [cells[at] if at < len(cells) else "" for at in columns] if columns else cells
 
 
 def pack_rows(rows: Sequence[DataRow]) -> str:
-    """Return rows in one short text for `TableData.packed`."""
+    """Return rows as one compressed text for `TableData.packed`."""
     content = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
     return base64.b64encode(zlib.compress(content, 1)).decode("ascii")
 
@@ -63,19 +68,24 @@ def tables_of_document(document: Document) -> Iterator[TableData]:
     if document.tables:
         yield from document.tables
         return
+    for at, headings in table_blocks(document):
+        table = _table_of_block(document, document.blocks[at])
+        if table is not None:
+            before = document.blocks[at - 1] if at else None
+            after = document.blocks[at + 1] if at + 1 < len(document.blocks) else None
+            section = " › ".join(title for title in headings if title != document.title)
+            yield table.model_copy(update={"section": section, "caption": _caption(document, before, after)})
+
+
+def table_blocks(document: Document) -> Iterator[tuple[int, list[str]]]:
+    """Yield the position of each table among the blocks of a document, and the headings above it."""
     headings: list[tuple[int, str]] = []
-    before: Block | None = None
     for at, block in enumerate(document.blocks):
         if block.kind == "heading":
             title = heading_text(document.text[block.start : block.end])
             headings = [each for each in headings if each[0] < block.level] + [(block.level, title)]
         elif block.kind == "table":
-            after = document.blocks[at + 1] if at + 1 < len(document.blocks) else None
-            table = _table_of_block(document, block)
-            if table is not None:
-                section = " › ".join(title for _, title in headings if title and title != document.title)
-                yield table.model_copy(update={"section": section, "caption": _caption(document, before, after)})
-        before = block
+            yield at, [title for _, title in headings if title]
 
 
 def _table_of_block(document: Document, block: Block) -> TableData | None:

@@ -126,21 +126,21 @@ def code_of(name: str) -> str:
 
 
 SAMPLED_DOCUMENTS = 5000
-"""Documents of a collection that are looked at first. A collection in one language needs no more."""
+"""Documents of a collection whose language is detected first. A collection in one language needs no more."""
 MIN_LANGUAGE_SHARE = 0.01
 """Minimum share of a collection's documents for a language to count; rarer ones are mistakes of the detector."""
-
-
 MIN_TABLE_SHARE = 0.8
-"""Minimum share of the letters of a text that are in tables, for a text that consists of tables."""
+"""Minimum share of letters in tables for a text to count as consisting of tables."""
 MIN_CELL_WORDS = 4
 """Minimum words of a cell that says something about the language. Shorter ones are often names."""
 TABLE_WEIGHT = 0.1
-"""How much a text that consists of tables counts towards the share of its language. Its longer cells may be titles."""
+"""Weight of a text that consists of tables in the share of its language; other texts have weight 1. Its longer cells
+may be titles in another language."""
 MIN_TABLE_ODDS = 10
-"""Minimum odds at which a text of short cells gets another language than the main one of its collection."""
+"""Minimum ratio of probabilities at which a text of short cells gets a language other than the main one of its
+collection."""
 _CELL_WORD = re.compile(r"[^\W\d_]{2,}")
-# What a reader says in English about a large sheet.
+# The English description of a large table, as `turnmark.corpora.readers.office.grid_tables.description_of` writes it.
 _DESCRIPTION = re.compile(r"^A table with [\d,]+ rows and \d+ columns\. .*\n\n(?:- .*\n)*", re.MULTILINE)
 
 
@@ -157,7 +157,7 @@ def _prose_of_tables(text: str) -> str | None:
 
 
 class _DetectedLanguage(NamedTuple):
-    """A detected language, and how much it counts."""
+    """A detected language and its weight."""
 
     language: str
     weight: float
@@ -167,15 +167,15 @@ def _find_language(text: str) -> _DetectedLanguage:
     prose = _prose_of_tables(text)
     if prose is None:
         return _DetectedLanguage(detect_language(text), 1)
-    # A script is a safe sign even in names.
+    # Even names show the script reliably.
     return _DetectedLanguage(language_of_script(text) or detect_language(prose), TABLE_WEIGHT)
 
 
 def detect_languages(texts: Mapping[str, str]) -> dict[str, str]:
     """Return document -> language for a collection; a document that is undecided gets the most frequent language.
 
-    An undecided document that consists of tables gets another language of the collection, or English, if it is much
-    more probable.
+    An undecided document that consists of tables gets another language of the collection, or English, if that language
+    is much more probable.
 
     Args:
         texts: document -> the beginning of its text.
@@ -207,7 +207,7 @@ def _language_of_names(text: str, main: str, candidates: Collection[str]) -> str
 
 
 def _frequent(found: Collection[_DetectedLanguage]) -> set[str]:
-    """Return the languages that occur often enough to be no mistakes of the detector."""
+    """Return the languages that occur too often to be mistakes of the detector."""
     weights: dict[str, float] = {}
     for language, weight in found:
         if language:

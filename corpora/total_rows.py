@@ -1,4 +1,4 @@
-"""Finds the rows of a table that are no records: totals, subtotals and averages, and repeated column names."""
+"""Finds the rows of a table that are not records: totals, subtotals and averages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TOTAL_OF = re.compile(
 
 
 class TotalRows:
-    """A search for totals that is shown the rows of a table one by one.
+    """A search for totals in a table, whose rows are passed to it one by one.
 
     Args:
         is_numeric: for each column, whether it has numbers that may be summed.
@@ -43,7 +43,7 @@ class TotalRows:
         self._all, self._group = _Sums(), _Sums()
 
     def is_total(self, cells: Sequence[str], values: Sequence[CellValue]) -> bool:
-        """Return whether the next row repeats the rows above it."""
+        """Return whether the next row summarizes rows above it, as a total, subtotal or average does."""
         numbers = {at: value for at in self._numeric if isinstance(value := values[at], int | float)}
         labels = [
             label

@@ -1,8 +1,9 @@
 """Adds rows of large tables to the hits of a search.
 
-The rows are no passages of the index, so no ranking contains them. They are found by their words. If a row has a larger
-part of the words of the query than every passage, rows come first. Otherwise they follow the best passages, or the best
-one alone if they have a word that no passage contains: the passages cannot answer what is asked about it.
+The rows are not passages of the index, so no ranking contains them. They are found by their words. If a row has a
+larger share of the words of the query than every passage, rows come first. Otherwise they follow the better half of the
+passages. If a row has a word that no passage contains, rows follow the best passage alone: the other passages cannot
+answer what is asked about this word.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from turnmark.retrieval.types import Found, Hit, Query
 ROWS_LIST = "rows"
 """Name of the ranking of rows in `Hit.found`."""
 COSINES_LIST = "dense"
+"""Name in `Hit.found` of the best cosine of a row, as of a passage (`turnmark.retrieval.search`)."""
 MIN_DIGITS = 5
-"""Minimum digits of a number that is searched for like a name."""
+"""Minimum digits of a number that is treated as a name. Smaller numbers and years occur in many rows by chance."""
 
 
 def with_rows(index: SearchableIndex, query: Query, hits: Sequence[Hit], top_k: int) -> list[Hit]:
@@ -48,7 +50,7 @@ def with_rows(index: SearchableIndex, query: Query, hits: Sequence[Hit], top_k: 
 
 
 def _is_only_in_rows(index: SearchableIndex, finder: RowFinder, word: str) -> bool:
-    """Return whether a row contains a word and no passage does. Years and small numbers say nothing by themselves."""
+    """Return whether a row contains a word that no passage contains; False for years and small numbers."""
     terms = index.bm25.analyze(word)
     is_small = word.isdecimal() and len(word) < MIN_DIGITS
     return bool(terms) and not is_small and not any(map(index.bm25.frequency, terms)) and finder.knows(word)

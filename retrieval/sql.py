@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -20,28 +21,29 @@ from turnmark.corpora.column_types import CellValue
 from turnmark.retrieval.sql_functions import add_functions
 from turnmark.retrieval.statements import RowQuery, Statement
 from turnmark.retrieval.table_names import IS_TOTAL, ROW_NUMBER
-from turnmark.retrieval.table_records import Basis, QueryResult, StoredTable, TablePart, damaged, read_only
+from turnmark.retrieval.table_reading import damaged, read_only
+from turnmark.retrieval.table_records import Basis, QueryResult, StoredTable
 
-MAX_STATEMENT = 5_000
-"""Characters of a statement."""
+MAX_STATEMENT_CHARACTERS = 5_000
+"""Maximum length of a statement."""
 MAX_SECONDS = 5.0
 """Maximum processor time of a statement."""
 MAX_WAITED_SECONDS = 30.0
 """Maximum time of a statement by the clock, on a machine that is busy with other work."""
 MAX_ROWS = 200
 MAX_CHARACTERS = 20_000
-"""Characters of a result; further rows are left out."""
-MAX_CELL = 2_000
-"""Characters of one value; the rest is cut."""
+"""Maximum characters of a result; further rows are left out."""
+MAX_VALUE_CHARACTERS = 2_000
+"""Maximum characters of one value; the rest is cut."""
 MAX_COUNTED_ROWS = 1_000_000
-BASIS_ROWS = 20
-"""Number of the rows that are returned of those on which a result rests."""
+MAX_BASIS_ROWS = 20
+"""Maximum number of returned rows of each table that a result rests on."""
 MAX_HEAP_BYTES = 256 * 1024**2
-"""Memory of SQLite in this process. A statement that needs more fails."""
-_STEPS = 2_000  # of SQLite's virtual machine, between two looks at the clock
+"""Maximum memory of SQLite in this process. A statement that needs more fails."""
+_STEPS_PER_CHECK = 2_000  # of SQLite's virtual machine, after which the time is checked
 _LIMITS = {
     sqlite3.SQLITE_LIMIT_LENGTH: 1_000_000,
-    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 4 * MAX_STATEMENT,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 4 * MAX_STATEMENT_CHARACTERS,
     sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 200,
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 50,
     sqlite3.SQLITE_LIMIT_VDBE_OP: 100_000,
@@ -58,15 +60,15 @@ _FUNCTIONS = frozenset(
     atan atan2 cos sin tan""".split()
 )
 MAX_ATTACHED = 10
-"""Number of indexes that SQLite opens together."""
+"""Maximum number of files that SQLite opens together."""
 _MAX_NAMES = 12  # in an error message
 
 
 @dataclass
 class _Watch:
-    """The limits of time of a statement, and the columns that it read."""
+    """The time limits of a statement, and the columns that it read."""
 
-    known: dict[str, StoredTable]  # file and name -> table
+    known: dict[str, StoredTable]  # schema and name, such as "main.spending" -> table
     defined: frozenset[str]  # names that the statement defines in WITH
     began: float = field(default_factory=time.thread_time)
     began_clock: float = field(default_factory=time.monotonic)
@@ -105,17 +107,21 @@ class _Watch:
         return time.thread_time() - self.began > MAX_SECONDS or time.monotonic() - self.began_clock > MAX_WAITED_SECONDS
 
 
-def run_statement(parts: Sequence[TablePart], is_joint: bool, stored: Sequence[StoredTable], text: str) -> QueryResult:
+def run_statement(files: Mapping[str, Path], stored: Sequence[StoredTable], text: str) -> QueryResult:
     """Run one SELECT and return its result with the rows that it rests on.
 
+    Args:
+        files: schema -> file with its tables; a single file has the schema `main`.
+
     Raises:
-        RequestError: the statement is wrong, not allowed or takes too much; the message says what exists.
+        RequestError: the statement is wrong, is not allowed, or exceeds a limit. For a wrong name, the message lists
+            the names that exist.
     """
     tables = {_key(table): table for table in stored}
-    statement = Statement(text, MAX_STATEMENT)
+    statement = Statement(text, MAX_STATEMENT_CHARACTERS)
     _check_quoted(statement, tables.values())
     watch = _Watch(tables, statement.defined_names())
-    with _connection(parts, is_joint) as db:
+    with _connection(files, statement) as db:
         _guard(db, watch)
         columns, rows, cut = _fetched(db, statement, watch)
         read = [table for table in tables.values() if table.name in watch.read]
@@ -124,21 +130,25 @@ def run_statement(parts: Sequence[TablePart], is_joint: bool, stored: Sequence[S
 
 
 def _key(table: StoredTable) -> str:
-    return f"{table.index or 'main'}.{table.name.rpartition('.')[2]}"
+    """Return the name of a table with its schema, without quotation marks."""
+    return table.name.replace('"', "") if "." in table.name else f"main.{table.name}"
 
 
 @contextmanager
-def _connection(parts: Sequence[TablePart], is_joint: bool) -> Iterator[sqlite3.Connection]:
-    """Open the files of some indexes in a connection of their own."""
+def _connection(files: Mapping[str, Path], statement: Statement) -> Iterator[sqlite3.Connection]:
+    """Open the files of some indexes in a connection of their own; if they are too many, those that are named."""
+    text = statement.text.lower()
+    chosen = sorted(files, key=lambda schema: schema.lower() not in text)[:MAX_ATTACHED]
+    # In the order of the indexes, since SQLite reads a table without a schema from the first file that has it.
+    opened = [schema for schema in files if schema in chosen]
+    schema = opened[0]
     try:
-        if not is_joint:
-            db = sqlite3.connect(read_only(parts[0].path), uri=True)
-        else:
-            db = sqlite3.connect(":memory:", uri=True)
-            for part in parts[:MAX_ATTACHED]:
-                db.execute("ATTACH ? AS ?", [read_only(part.path), part.name])
+        db = sqlite3.connect(read_only(files["main"]) if "main" in files else ":memory:", uri=True)
+        for schema in opened:
+            if schema != "main":
+                db.execute("ATTACH ? AS ?", [read_only(files[schema]), schema])
     except sqlite3.DatabaseError as error:
-        raise damaged(parts[0].path, error) from error
+        raise damaged(files[schema], error) from error
     with closing(db):
         db.execute(f"PRAGMA hard_heap_limit={MAX_HEAP_BYTES}")
         db.execute("PRAGMA temp_store=MEMORY")  # so that a large sort counts as memory and cannot fill the disk
@@ -152,7 +162,7 @@ def _guard(db: sqlite3.Connection, watch: _Watch) -> None:
         db.setlimit(limit, most)
     add_functions(db)
     db.set_authorizer(watch.authorize)
-    db.set_progress_handler(watch.is_over, _STEPS)
+    db.set_progress_handler(watch.is_over, _STEPS_PER_CHECK)
 
 
 def _fetched(
@@ -181,33 +191,39 @@ def _fetched(
 def _value(value: Any) -> CellValue:
     if isinstance(value, bytes):
         value = value.decode("utf-8", "replace")
-    if isinstance(value, str) and len(value) > MAX_CELL:
-        return f"{value[:MAX_CELL]}…"
+    if isinstance(value, str) and len(value) > MAX_VALUE_CHARACTERS:
+        return f"{value[:MAX_VALUE_CHARACTERS]}…"
     return value if isinstance(value, str | int | float) else None
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
+_DAMAGE = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR))
+"""SQLite's codes of errors that come from the file and not from the statement."""
+
+
 def _explained(error: BaseException, statement: Statement, watch: _Watch) -> TurnmarkError:
     """Return the error of a statement with what to do about it."""
     said = str(error) or type(error).__name__
+    # The code tells what happened. The message may quote the statement, in which any word can occur.
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     tables = list(watch.known.values())
     if missing := re.match(r"no such table: (?:main\.)?(.+)", said):
         return RequestError(f"there is no table {missing[1]!r}; {_listed([each.name for each in tables], missing[1])}")
     if missing := re.match(r"no such column: (.+)", said):
         return RequestError(f"there is no column {missing[1]!r}; {_columns_near(missing[1], statement, tables)}")
-    if "interrupted" in said:
+    if code == sqlite3.SQLITE_INTERRUPT:
         return RequestError(
             f"the statement takes longer than {MAX_SECONDS:g} s; join on equal values, or filter the rows first"
         )
-    if "too big" in said:
+    if code == sqlite3.SQLITE_TOOBIG:
         return RequestError("a value of the statement is too long; return numbers or short texts")
-    if isinstance(error, MemoryError) or "out of memory" in said:
+    if isinstance(error, MemoryError) or code == sqlite3.SQLITE_NOMEM:
         return RequestError("the statement needs too much memory; filter the rows first, or sort fewer columns")
-    if "malformed" in said or "not a database" in said or "disk I/O" in said:
+    if code in _DAMAGE:
         return TurnmarkError(f"tables.db is damaged: {said}")
-    if "not authorized" in said or "prohibited" in said:
+    if watch.refused or code == sqlite3.SQLITE_AUTH:
         why = watch.refused or "it does not only read"
         return RequestError(f"the statement is refused: {why}; write one SELECT over the tables")
     return RequestError(f"the statement is wrong: {said[:300]}")
@@ -225,7 +241,7 @@ def _listed(names: Sequence[str], wanted: str) -> str:
     return f"there are: {', '.join(names)}"
 
 
-def _columns_near(wanted: str, statement: Statement, tables: Sequence[StoredTable]) -> str:
+def _columns_near(wanted: str, statement: Statement, tables: Collection[StoredTable]) -> str:
     """Return the columns of the tables that a statement names."""
     said = []
     for table in tables:
@@ -242,15 +258,14 @@ def _nearest(names: Sequence[str], wanted: str) -> Sequence[str]:
     return near or names[:_MAX_NAMES]
 
 
-def _check_quoted(statement: Statement, tables: Any) -> None:
+def _check_quoted(statement: Statement, tables: Collection[StoredTable]) -> None:
     """Refuse a name between quotation marks that no table has: SQLite would silently read it as text."""
     known = {name.lower() for table in tables for each in table.columns for name in (each.name, each.text_name)}
     for name in statement.quoted_names():
         if name.lower() not in known | {ROW_NUMBER, IS_TOTAL}:
-            near = [each for each in tables if re.search(rf"\b{re.escape(each.name)}\b", statement.text)]
             raise RequestError(
                 f'there is no column "{name}"; text stands between single quotation marks; '
-                f"{_columns_near(name, statement, near)}"
+                f"{_columns_near(name, statement, tables)}"
             )
 
 
@@ -278,7 +293,7 @@ def _basis(
         found.setdefault(query.table, {}).update(dict.fromkeys(ids))
         counts[query.table] = max(counts.get(query.table, 0), count, len(found[query.table]))
     return tuple(
-        _basis_of(db, by_name[name], list(ids)[:BASIS_ROWS], counts[name], used.get(name, {}))
+        _basis_of(db, by_name[name], list(ids)[:MAX_BASIS_ROWS], counts[name], used.get(name, {}))
         for name, ids in found.items()
     ), ""
 
@@ -288,7 +303,7 @@ def _row_ids(db: sqlite3.Connection, query: RowQuery) -> tuple[list[int], int]:
     for (number,) in db.execute(query.row_ids):
         if number is not None:
             ids[number] = None
-        if len(ids) >= BASIS_ROWS:
+        if len(ids) >= MAX_BASIS_ROWS:
             break
     ((count,),) = db.execute(query.row_count).fetchall()
     return list(ids), int(count)

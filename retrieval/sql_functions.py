@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 import sqlite3
-import unicodedata
 from functools import lru_cache
 
 from turnmark.corpora.cell_numbers import shown_number
+from turnmark.retrieval.table_names import without_accents
 
-_ACCENTS = re.compile("[\u0300-\u036f]")
-_MAX_TEXT = 10_000  # characters that a function looks at
+_MAX_TEXT = 10_000  # characters of a value that a function reads
 
 
 def add_functions(db: sqlite3.Connection) -> None:
@@ -41,8 +40,7 @@ def fold(value: object) -> str | None:
     """Return a text in lower case, without accents, and with one space between words."""
     if value is None:
         return None
-    decomposed = unicodedata.normalize("NFKD", str(value)[:_MAX_TEXT].casefold())
-    return " ".join(unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed)).split())
+    return " ".join(without_accents(str(value)[:_MAX_TEXT].casefold()).split())
 
 
 def _is_like(pattern: object, value: object, escape: object = None) -> bool | None:
@@ -70,7 +68,7 @@ def _is_like(pattern: object, value: object, escape: object = None) -> bool | No
 
 @lru_cache(maxsize=500)
 def _like_pieces(pattern: str, escape: str) -> tuple[re.Pattern[str], ...]:
-    """Return the stretches of a pattern between its `%`. Each is found where it first occurs, without going back."""
+    """Return the parts of a pattern between its `%`. Each is found where it first occurs, without backtracking."""
     pieces = [""]
     escaped = False
     for character in pattern.casefold():
@@ -86,5 +84,5 @@ def _like_pieces(pattern: str, escape: str) -> tuple[re.Pattern[str], ...]:
 
 
 def _length(piece: re.Pattern[str]) -> int:
-    """Return the number of characters that a stretch of a pattern matches."""
+    """Return the number of characters that a part of a pattern matches."""
     return len(re.sub(r"\\(.)", r"\1", piece.pattern, flags=re.DOTALL))

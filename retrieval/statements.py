@@ -16,6 +16,7 @@ _COMMENT = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 _DEFINED = re.compile(
     r"""["`[]?(\w+)["`\]]?\s*(?:\([^()]*\)\s*)?\bAS\s+(?:(?:NOT\s+)?MATERIALIZED\s*)?\(""", re.IGNORECASE
 )
+"""Matches a name that WITH defines, as in `WITH best (team) AS (`."""
 
 
 class RowQuery(NamedTuple):
@@ -28,6 +29,9 @@ class RowQuery(NamedTuple):
 
 class Statement:
     """A statement that a model wrote.
+
+    Args:
+        most: maximum number of characters.
 
     Raises:
         RequestError: it is empty, too long or does not begin as a SELECT.

@@ -266,7 +266,7 @@ class PassageStore(Passages):
             raise RequestError(f"--where: passages have no {names}; they have: {', '.join(WHERE_KEYS)}")
         matching: dict[str, list[Any]] = {}
         for key, glob in where.items():
-            rows = self._all(f'SELECT DISTINCT "{key}" FROM passages WHERE "{key}" GLOB ?', [_glob(glob)])
+            rows = self._all(f'SELECT DISTINCT "{key}" FROM passages WHERE "{key}" GLOB ?', [literal_brackets(glob)])
             matching[key] = [row[0] for row in rows]
         return matching
 
@@ -279,7 +279,7 @@ class PassageStore(Passages):
     def _tests(self, where: Mapping[str, str]) -> tuple[str, list[str]]:
         """Return the condition under which a passage matches every glob of `where`, and its values."""
         self.matching(dict.fromkeys(where, ""))
-        return " AND ".join(f'"{key}" GLOB ?' for key in where) or "1", list(map(_glob, where.values()))
+        return glob_tests(where)
 
     # -- building
 
@@ -353,9 +353,14 @@ def _listed(values: Sequence[Any]) -> str:
     return json.dumps(list(values))
 
 
-def _glob(pattern: str) -> str:
-    """Return a pattern in which only `*` and `?` are special, although SQLite also treats `[` as special."""
-    return pattern.replace("[", "[[]")
+def literal_brackets(glob: str) -> str:
+    """Return a glob in which only `*` and `?` are special, although SQLite and fnmatch also treat `[` as special."""
+    return glob.replace("[", "[[]")
+
+
+def glob_tests(where: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the SQL condition that each column matches its glob, and its values. The column names must be known."""
+    return " AND ".join(f'"{key}" GLOB ?' for key in where) or "1", list(map(literal_brackets, where.values()))
 
 
 FILE = "kept.db"

@@ -32,7 +32,7 @@ from turnmark.retrieval.fusion import RankedRows
 from turnmark.retrieval.manifest import FORMAT, Manifest, ModelInfo, read_manifest
 from turnmark.retrieval.pictures import PictureStore, StoredPictures
 from turnmark.retrieval.rebuild import as_built, build_command, built_for, rebuild_command, without_late
-from turnmark.retrieval.store import Passages, PassageStore
+from turnmark.retrieval.store import Passages, PassageStore, literal_brackets
 from turnmark.retrieval.table_files import TABLES_FILE
 from turnmark.retrieval.table_records import TablePart
 from turnmark.retrieval.table_rows import RowFinder
@@ -399,7 +399,7 @@ def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
 def where_in(name: str, where: Mapping[str, str]) -> dict[str, str] | None:
     """Return the filter (`Query.where`) of the index called `name`, without its key `index`; None: nothing matches."""
     passage_where = dict(where)
-    glob = passage_where.pop("index", "*").replace("[", "[[]")  # only `*` and `?` are special, as in the other globs
+    glob = literal_brackets(passage_where.pop("index", "*"))
     return passage_where if fnmatchcase(name, glob) else None
 
 

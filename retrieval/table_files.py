@@ -2,6 +2,7 @@
 
 tables.db   turnmark_tables   the catalog: one row per table
             turnmark_words    full-text index of titles, labels and cells, to find tables
+            turnmark_rows     full-text index of the rows of large tables
             NAME              the rows of a table; its columns are described in the catalog
 """
 
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,21 +25,22 @@ from turnmark.corpora.column_types import (
     is_blank,
     repeats_labels,
 )
-from turnmark.corpora.data_tables import MAX_COLUMNS, data_rows, tables_of_document
+from turnmark.corpora.data_tables import column_labels, data_rows, tables_of_document
 from turnmark.corpora.languages import detect_language
 from turnmark.corpora.tables import row_markdown
-from turnmark.corpora.text import CJK
 from turnmark.corpora.total_rows import TotalRows
 from turnmark.corpora.types import Document, TableData
 from turnmark.retrieval.table_names import IS_TOTAL, ROW_NUMBER, column_names, quoted, table_name
-from turnmark.retrieval.table_records import TableColumn, read_only
+from turnmark.retrieval.table_reading import parsed_columns, read_only, shown_cells
+from turnmark.retrieval.table_records import TableColumn
+from turnmark.retrieval.table_words import searchable
 
 TABLES_FILE = "tables/tables.db"
 UNFINISHED_TABLES = "kept.tables.db"
 """Name of the file while the documents are read."""
 TABLES_VERSION = 3
 """Version of the file. Tables of another version are not taken over by a build."""
-MAX_WORDS = 200_000
+MAX_RANKED_CHARACTERS = 200_000
 """Characters of the cells of a large table that rank it. It is also found by the words of all its rows."""
 MAX_LISTED_VALUES = 12
 """Number of different texts of a column up to which the catalog lists them."""
@@ -67,26 +68,6 @@ _CATALOG = tuple(
     row_room shown_rows digest""".split()
 )
 _AFFINITY = {"integer": "INTEGER", "real": "REAL", "date": "TEXT", "text": "TEXT"}
-_UNSPACED = re.compile(f"[{CJK}]")
-
-
-def searchable(text: str) -> str:
-    """Return a text for the full-text index, in which characters of scripts without spaces are words."""
-    return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
-
-
-def without_plural(word: str) -> str:
-    """Return an English word without the ending of a plural."""
-    return word[:-1] if len(word) > 3 and word.endswith("s") else word
-
-
-def singular_or_plural(word: str) -> str:
-    """Return the query of the full-text index of rows for a word.
-
-    The index has no stems, since they confuse names: "many" would find "Mani".
-    """
-    singular = without_plural(word)
-    return " OR ".join(f'"{form}"' for form in dict.fromkeys((word, singular, f"{singular}s")))
 
 
 @dataclass
@@ -148,7 +129,8 @@ class TableWriter:
         if not tables:
             return []
         evidence = [
-            gather_evidence(_labels(each), ((row.cells, row.stored) for row in data_rows(each))) for each in tables
+            gather_evidence(column_labels(each), ((row.cells, row.stored) for row in data_rows(each)))
+            for each in tables
         ]
         habits = file_habits(
             (column for columns in evidence for column in columns), lambda: _language(document, tables)
@@ -167,8 +149,9 @@ class TableWriter:
         return digests
 
     def _write(self, document: Document, table: _Typed) -> str:
+        """Write a table and its entry in the catalog, and return its digest."""
         data = table.data
-        labels = _labels(data)
+        labels = column_labels(data)
         names = column_names(labels, [each.kind != "text" for each in table.types])
         name = self._new_name(document.id, data.sheet)
         self._create(
@@ -178,26 +161,8 @@ class TableWriter:
         table.unparsed = [0] * len(labels)
         table.summaries = [_ColumnRange(kind.kind == "text") for kind in table.types]
         digest = hashlib.sha256()
-        words: list[str] = []
-        room = MAX_WORDS if table.first_row is not None else sys.maxsize
-        batch: list[tuple[CellValue, ...]] = []
         marks = ", ".join("?" * (len(names) + sum(1 for _, text in names if text) + 2))
-        insert = f"INSERT INTO {quoted(name)} VALUES ({marks})"
-        for cells, row in _value_rows(table):
-            batch.append(row)
-            if table.first_row is not None:
-                self._index_row(cells)
-                table.row_room = max(table.row_room, len(row_markdown(cells)) + 1)
-            if room > 0:
-                line = " ".join(cells)
-                words.append(line[:room])
-                room -= len(line)
-            if len(batch) >= _BATCH_ROWS:
-                digest.update(repr(batch).encode("utf-8", "surrogatepass"))
-                self._db.executemany(insert, batch)
-                batch = []
-        digest.update(repr(batch).encode("utf-8", "surrogatepass"))
-        self._db.executemany(insert, batch)
+        words = self._insert_rows(table, f"INSERT INTO {quoted(name)} VALUES ({marks})", digest)
         columns = zip(names, labels, table.types, table.unparsed, table.summaries, strict=True)
         table.columns = [
             TableColumn(
@@ -215,8 +180,30 @@ class TableWriter:
             "shown_rows": table.shown_rows,
         }  # fmt: skip
         digest.update(json.dumps({**entry, "first_row": None}).encode())
-        self._catalog({"name": name, **entry, "digest": digest.hexdigest()}, " ".join(words))
+        self._catalog({"name": name, **entry, "digest": digest.hexdigest()}, words)
         return digest.hexdigest()
+
+    def _insert_rows(self, table: _Typed, insert: str, digest: hashlib._Hash) -> str:
+        """Insert the rows of a table, add them to its digest, and return the words of its cells that rank it."""
+        words: list[str] = []
+        room = MAX_RANKED_CHARACTERS if table.first_row is not None else sys.maxsize
+        batch: list[tuple[CellValue, ...]] = []
+        for cells, row in _value_rows(table):
+            batch.append(row)
+            if table.first_row is not None:
+                self._index_row(cells)
+                table.row_room = max(table.row_room, len(row_markdown(cells)) + 1)
+            if room > 0:
+                line = " ".join(cells)
+                words.append(line[:room])
+                room -= len(line)
+            if len(batch) >= _BATCH_ROWS:
+                digest.update(repr(batch).encode("utf-8", "surrogatepass"))
+                self._db.executemany(insert, batch)
+                batch = []
+        digest.update(repr(batch).encode("utf-8", "surrogatepass"))
+        self._db.executemany(insert, batch)
+        return " ".join(words)
 
     def _index_row(self, cells: Sequence[str]) -> None:
         """Add the next row of a large table to the full-text index."""
@@ -260,7 +247,7 @@ class TableWriter:
         """Write the tables of an unchanged document as the current generation has them."""
         with self._db:
             for entry, words in current.entries(document):
-                columns = [TableColumn(**column) for column in json.loads(entry["columns"])]
+                columns = parsed_columns(current.path, entry["columns"])
                 old_name, name = entry["name"], self._new_name(document, entry["sheet"])
                 self._create(name, [(each.name, each.text_name, _AFFINITY[each.type]) for each in columns])
                 marks = ", ".join("?" * (sum(1 + bool(each.text_name) for each in columns) + 2))
@@ -298,6 +285,7 @@ class CurrentTables:
     """
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._db = sqlite3.connect(read_only(path), uri=True, check_same_thread=False)
         try:
             ((said,),) = self._db.execute("PRAGMA quick_check(1)").fetchall()
@@ -324,8 +312,7 @@ class CurrentTables:
 
     def shown_rows(self, name: str, columns: Sequence[TableColumn]) -> Iterator[tuple[str, ...]]:
         """Yield the cells of each row of a table as shown."""
-        shown = ", ".join(f"coalesce({quoted(each.text_name or each.name)}, '')" for each in columns)
-        return iter(self._db.execute(f"SELECT {shown} FROM {quoted(name)} ORDER BY rowid"))
+        return iter(self._db.execute(f"SELECT {', '.join(shown_cells(columns))} FROM {quoted(name)} ORDER BY rowid"))
 
     def digests(self, document: str) -> list[str]:
         """Return the digests of the tables of a document."""
@@ -347,19 +334,15 @@ def _shown_rows(document: Document, table: TableData) -> int:
     return max(document.text.count("\n", start, table.end) - 1, 0)
 
 
-def _labels(table: TableData) -> list[str]:
-    return [label or f"column {number}" for number, label in enumerate(table.columns[:MAX_COLUMNS], 1)]
-
-
 def _language(document: Document, tables: Sequence[TableData]) -> str:
-    """Return the language of a document, of which tables may be all there is."""
+    """Return the language of a document, which may consist of tables alone."""
     return detect_language(f"{document.title}\n{' '.join(tables[0].columns)}\n{document.text[:5_000]}")
 
 
 def _value_rows(table: _Typed) -> Iterator[tuple[list[str], tuple[CellValue, ...]]]:
-    """Yield the cells of each row as shown, and the row as it is stored; count what cannot be read, and totals."""
+    """Yield the cells of each row as shown, and the row as stored. Count unreadable cells and totals in `table`."""
     width = len(table.types)
-    labels = _labels(table.data)
+    labels = column_labels(table.data)
     totals = TotalRows([each.kind in ("integer", "real") for each in table.types])
     for row in data_rows(table.data):
         cells = [*row.cells[:width], *[""] * (width - len(row.cells))]

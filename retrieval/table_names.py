@@ -1,4 +1,4 @@
-"""Readable names of stored tables and their columns, which can be written in SQL without quotation marks."""
+"""Readable names of stored tables and their columns in SQL, which need no quotation marks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ TEXT_ENDING = "_text"
 """Ending of the name of the column that has the cells of another column as shown."""
 INTERNAL = "turnmark_"
 """Beginning of the names of the tables that are not tables of documents."""
-_ACCENTS = re.compile("[\u0300-\u036f]")  # not the marks of Japanese and Indian letters
+_ACCENTS = re.compile("[\u0300-\u036f]")
+"""Accents, but not the marks of Japanese and Indian letters."""
 _KEYWORDS = frozenset(
     """abort action add after all alter always analyze and as asc attach autoincrement before begin between by cascade
     case cast check collate column commit conflict constraint create cross current current_date current_time
@@ -29,6 +30,11 @@ _KEYWORDS = frozenset(
 )
 
 
+def without_accents(text: str) -> str:
+    """Return a text in which letters have no accents and characters their compatible form (NFKC)."""
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
+
+
 def slug(text: str, fallback: str, length: int = MAX_NAME_LENGTH) -> str:
     """Return a text as a name: lower case, without accents, words joined by underscores; never a keyword of SQL.
 
@@ -36,10 +42,7 @@ def slug(text: str, fallback: str, length: int = MAX_NAME_LENGTH) -> str:
         fallback: begins the name if the text is empty or begins with a digit.
         length: maximum number of characters.
     """
-    decomposed = unicodedata.normalize(
-        "NFKD", text.replace("ß", "ss").replace("%", " percent ").replace("#", " number ")
-    )
-    bare = unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed))
+    bare = without_accents(text.replace("ß", "ss").replace("%", " percent ").replace("#", " number "))
     name = re.sub(r"[\W_]+", "_", bare.lower()).strip("_")[:length].rstrip("_")
     if not name:
         return fallback
@@ -77,7 +80,7 @@ def table_name(document: str, sheet: str, taken: Collection[str]) -> str:
 def column_names(labels: Sequence[str], typed: Sequence[bool]) -> list[tuple[str, str]]:
     """Return for each column its name, and the name of its column with the cells as shown; empty for a column of text.
 
-    The second name is always the first one with `TEXT_ENDING`, so that whoever knows the one can write the other.
+    The second name is always the first one with `TEXT_ENDING`, so that either name can be told from the other.
 
     Args:
         typed: whether the column has values other than text.
@@ -91,6 +94,29 @@ def column_names(labels: Sequence[str], typed: Sequence[bool]) -> list[tuple[str
         taken |= {name, text_name}
         names.append((name, text_name))
     return names
+
+
+def schema_names(indexes: Sequence[str]) -> list[str]:
+    """Return the name in SQL of the file of each index: the name of the index, if need be with a number.
+
+    SQLite ignores the case of names, and calls two files of its own `main` and `temp`.
+    """
+    taken = {"main", "temp"}
+    names: list[str] = []
+    for index in indexes:
+        number, name = 1, index
+        while name.lower() in taken:
+            number += 1
+            name = f"{index}_{number}"
+        taken.add(name.lower())
+        names.append(name)
+    return names
+
+
+def quoted_if_needed(name: str) -> str:
+    """Return a name for SQL: between quotation marks if it is a keyword or has other than word characters."""
+    is_plain = re.fullmatch(r"[^\W\d]\w*", name) and name.lower() not in _KEYWORDS
+    return name if is_plain else quoted(name)
 
 
 def quoted(name: str) -> str:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import Field
 
-from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
 from turnmark.corpora.column_types import CellValue, ColumnKind
-from turnmark.retrieval.table_names import quoted
 
 
 class TableColumn(Record):
@@ -87,18 +84,3 @@ class TablePart:
     name: str
     path: Path
     where_in: Callable[[Mapping[str, str]], Mapping[str, str] | None]
-
-
-def sql_name(name: str) -> str:
-    """Return the name of an index for SQL: between quotation marks unless it consists of word characters."""
-    return name if re.fullmatch(r"[^\W\d]\w*", name) else quoted(name)
-
-
-def read_only(path: Path) -> str:
-    """Return the address under which SQLite opens a file that never changes."""
-    return f"{path.resolve().as_uri()}?mode=ro&immutable=1"
-
-
-def damaged(path: Path, error: Exception) -> TurnmarkError:
-    """Return the error for a file that cannot be read."""
-    return TurnmarkError(f"tables.db is damaged: {error} ({path})")

@@ -1,13 +1,12 @@
 """Finds the rows of large tables by their values, and returns them as passages.
 
 The text of a document describes a large table and shows its first rows. All rows are in an SQLite file with a full-text
-index. A row becomes a passage whose offsets are behind the text of its document, so that it has an id, and can be cited
-and read like any other.
+index. A row becomes a passage whose offsets are after the end of its document's text. It therefore has an id, and can
+be cited and read like any other passage.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections import Counter
@@ -24,24 +23,25 @@ from turnmark.corpora.function_words import content_words
 from turnmark.corpora.tables import row_markdown
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.store import StoredText
-from turnmark.retrieval.table_files import searchable, singular_or_plural, without_plural
 from turnmark.retrieval.table_names import quoted
-from turnmark.retrieval.table_records import TableColumn, TablePart, damaged, read_only
+from turnmark.retrieval.table_reading import damaged, numbers_where, parsed_columns, read_only, read_rows, shown_cells
+from turnmark.retrieval.table_records import TableColumn, TablePart
+from turnmark.retrieval.table_words import search_words, singular_or_plural, without_plural
 
 MAX_TIED_ROWS = 50
-"""Maximum number of rows that match equally well and are all returned. More rows are no answer, but examples."""
+"""Maximum number of rows that match equally well and are all returned. More rows are no answer, only examples."""
 EXAMPLES = 2
-"""Number of rows that are returned of more rows that match equally well."""
+"""Number of rows that are returned as examples if more than `MAX_TIED_ROWS` match equally well."""
 MIN_SHARE = 0.5
 """Minimum share of the words of a query, weighted by their rarity, that a row has in common with it."""
 MAX_FREQUENCY = 200_000
-"""Rows with a word from which the word is too common to search for."""
+"""Maximum number of rows with a word that is searched for; a more common word is ignored."""
 ROWS_AROUND = 25
 """Number of rows before and after a row that are its neighbors."""
 _MAX_WORDS = 30
 _CELL_SEPARATOR = "\x1f"
 _IRREGULAR = re.compile(r"[|<]|[^\S \x1f]| (?=[ \x1f])|\x1f |^ | $")
-"""Cells that a line of Markdown does not contain as they are."""
+"""Matches joined cells that a row of Markdown does not show unchanged."""
 _FIELDS = tuple(
     "name document title path section columns rows date first_row first_offset row_room shown_rows start end".split()
 )
@@ -68,7 +68,7 @@ class _LargeTable(NamedTuple):
     title: str
     path: str
     section: str
-    columns: list[TableColumn]
+    columns: tuple[TableColumn, ...]
     rows: int
     date: str
     first_row: int
@@ -83,7 +83,7 @@ class _LargeTable(NamedTuple):
     def words(self) -> set[str]:
         """The words of the title, path and labels. A query has them although no row does."""
         labels = " ".join(column.label for column in self.columns)
-        return {without_plural(word) for word in _words(f"{self.title} {self.path} {self.section} {labels}")}
+        return {without_plural(word) for word in search_words(f"{self.title} {self.path} {self.section} {labels}")}
 
 
 class RowFinder:
@@ -97,11 +97,7 @@ class RowFinder:
         self._part, self._name = part, name
 
     def _read(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        try:
-            with closing(sqlite3.connect(read_only(self._part.path), uri=True)) as db:
-                return db.execute(statement, values).fetchall()
-        except sqlite3.DatabaseError as error:
-            raise damaged(self._part.path, error) from error
+        return read_rows(self._part.path, statement, values)
 
     @cached_property
     def _tables(self) -> list[_LargeTable]:
@@ -112,8 +108,7 @@ class RowFinder:
         tables = []
         for row in rows:
             fields = dict(zip((*_FIELDS, "number"), row, strict=True))
-            columns = [TableColumn(**column) for column in json.loads(fields["columns"])]
-            tables.append(_LargeTable(**{**fields, "columns": columns}))
+            tables.append(_LargeTable(**{**fields, "columns": parsed_columns(self._part.path, fields["columns"])}))
         return tables
 
     def has_rows(self) -> bool:
@@ -139,14 +134,14 @@ class RowFinder:
         return [FoundRow(self._passage(number), share) for number, share in [*found][:k]]
 
     def _best_with(self, word: str, numbers: Any, shares: Any, k: int) -> list[tuple[int, float]]:
-        """Return the number and share of the best `k` rows with a word."""
+        """Return the row number and share of the best `k` rows with a word."""
         rows = self._rows_with(word)
         places: list[int] = np.flatnonzero(np.isin(numbers, rows)).tolist() if len(rows) <= MAX_FREQUENCY else []
         order = sorted(places, key=lambda at: -shares[at])[:k]
         return [(int(numbers[at]), float(shares[at])) for at in order]
 
     def _best(self, numbers: Any, shares: Any, k: int) -> list[tuple[int, float]]:
-        """Return the number and share of the best `k` rows; of many that match equally well, of a few examples."""
+        """Return the row number and share of the best `k` rows; only examples if many rows match equally well."""
         order = np.argsort(-shares, kind="stable")[: MAX_TIED_ROWS + 1]
         best = [at for at in order.tolist() if shares[at] >= MIN_SHARE]
         if len(best) > MAX_TIED_ROWS and shares[best[-1]] >= shares[best[0]]:
@@ -154,17 +149,17 @@ class RowFinder:
         return [(int(numbers[at]), float(shares[at])) for at in best[:k]]
 
     def best_share(self, text: str) -> float:
-        """Return how much of a text's words the best row has, 0..1; rare words weigh more."""
+        """Return the share (0..1) of a text's words that the best row contains; rare words weigh more."""
         scored = self._scores(text, {})
         return float(scored[1].max()) if scored is not None and len(scored[1]) else 0.0
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text that rows are searched for."""
-        return list(dict.fromkeys(_words(" ".join(content_words(text)) or text)))[:_MAX_WORDS]
+        return list(dict.fromkeys(search_words(" ".join(content_words(text)) or text)))[:_MAX_WORDS]
 
     def knows(self, word: str) -> bool:
         """Return whether a row contains a word."""
-        return bool(self._tables) and all(len(self._rows_with(token)) for token in _words(word))
+        return bool(self._tables) and all(len(self._rows_with(token)) for token in search_words(word))
 
     def _scores(self, text: str, where: Mapping[str, str]) -> tuple[Any, Any] | None:
         """Return the rows with words of a text, and the share of the words that each has; None without tables."""
@@ -194,9 +189,7 @@ class RowFinder:
         part_where = self._part.where_in(where) if where else {}
         if part_where is None or not part_where:
             return [] if part_where is None else self._tables
-        tests = " AND ".join(f"{quoted(key)} GLOB ?" for key in part_where)
-        globs = [glob.replace("[", "[[]") for glob in part_where.values()]
-        numbers = {row[0] for row in self._read(f'SELECT "number" FROM turnmark_tables WHERE {tests}', globs)}
+        numbers = numbers_where(self._part.path, part_where)
         return [table for table in self._tables if table.number in numbers]
 
     def _rows_with(self, word: str) -> Any:
@@ -217,7 +210,7 @@ class RowFinder:
 
     def _passages(self, table: _LargeTable, first: int, last: int) -> list[Passage]:
         """Return the rows of a table between two of its rows, counted from 1."""
-        shown = ", ".join(f"coalesce({quoted(each.text_name or each.name)}, '')" for each in table.columns)
+        shown = ", ".join(shown_cells(table.columns))
         rows = self._read(
             f"SELECT rowid, {shown} FROM {quoted(table.name)} WHERE rowid BETWEEN ? AND ? ORDER BY rowid", [first, last]
         )
@@ -267,8 +260,7 @@ class RowFinder:
 
     def _scan(self, table: _LargeTable) -> Iterator[tuple[str]]:
         """Yield the cells of each row of a table as shown, joined by `_CELL_SEPARATOR`."""
-        names = (f"coalesce({quoted(each.text_name or each.name)}, '')" for each in table.columns)
-        cells = f" || '{_CELL_SEPARATOR}' || ".join(names)
+        cells = f" || '{_CELL_SEPARATOR}' || ".join(shown_cells(table.columns))
         try:
             with closing(sqlite3.connect(read_only(self._part.path), uri=True)) as db:
                 yield from db.execute(f"SELECT {cells} FROM {quoted(table.name)} ORDER BY rowid")
@@ -295,7 +287,3 @@ class RowFinder:
                 number = at // table.row_room + 1
                 return self._passages(table, number - ROWS_AROUND, number + ROWS_AROUND)
         return []
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[^\W_]+", searchable(text.lower()))

@@ -18,11 +18,11 @@ from turnmark.retrieval.types import Hit, Retriever, RetrieverWrapper
 MAX_WHOLE_ROWS = 60
 """Maximum rows of a table that is shown as a whole."""
 MAX_SHOWN_ROWS = 10
-"""Rows of a longer table after which no further passages with rows of it are shown."""
+"""Number of shown rows of a longer table after which further passages with its rows are left out."""
 
 
 class BriefTables(RetrieverWrapper):
-    """A retriever that knows the long tables, so that hits do not grow to the rows around them."""
+    """A retriever that knows the long tables, so that hits do not grow to include the rows around them."""
 
     def __init__(self, inner: Retriever, store: TableStore) -> None:
         super().__init__(inner)
@@ -32,8 +32,8 @@ class BriefTables(RetrieverWrapper):
         """Return whether a passage is nothing but rows of a long table."""
         return self._table_of(passage) is not None
 
-    def first_rows(self, hits: Iterable[Hit]) -> list[Hit]:
-        """Return hits without those that follow `MAX_SHOWN_ROWS` rows of the same long table."""
+    def limit_rows(self, hits: Iterable[Hit]) -> list[Hit]:
+        """Return the hits, but none with rows of a long table of which earlier hits show `MAX_SHOWN_ROWS` rows."""
         shown: Counter[str] = Counter()
         kept = []
         for hit in hits:
@@ -55,7 +55,7 @@ class BriefTables(RetrieverWrapper):
                 yield f"… {table.rows - shown[table.name]:,} more rows: sql table {table.name}"
 
     def _table_of(self, passage: Passage) -> StoredTable | None:
-        """Return the long table of which a passage consists; None if it has other text or is of no such table."""
+        """Return the long table that a passage is a part of; None if it has other text or is in no such table."""
         return next((table for table in self._long if is_within(passage, table)), None)
 
 
@@ -73,7 +73,7 @@ def is_within(passage: Passage, table: StoredTable) -> bool:
 
 
 def is_row_of(passage: Passage, table: StoredTable) -> bool:
-    """Return whether a passage is a row of a large table, which is behind the text of its document."""
+    """Return whether a passage is a row of a large table. Its offsets are after the end of the document's text."""
     if passage.document != table.document or passage.start <= table.end:
         return False
     return passage.header.startswith(f"{row_markdown([column.label for column in table.columns])}\n")

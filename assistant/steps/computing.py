@@ -40,17 +40,18 @@ TABLE_TOOLS = (
         "statement", statement="with names as listed",
     ),
 )  # fmt: skip
-MAX_TABLES, MAX_COLUMNS, MAX_SAMPLE_ROWS = 10, 60, 3
-"""Maximum tables that a list describes, and maximum columns and rows of each."""
+MAX_LISTED_TABLES, MAX_LISTED_COLUMNS, MAX_SAMPLE_ROWS = 10, 60, 3
+"""Maximum tables that a list describes, and maximum columns and rows that are shown of each."""
 MAX_HINTS, MAX_HINT_COLUMNS = 3, 30
-"""Maximum tables that are described because the message names them or a section of a first search shows them, and
-maximum columns of each."""
+"""Maximum tables that are described because the message names them or a section of the first search shows them, and
+maximum columns that are shown of each."""
 MAX_RELATED_HINTS = 6
-"""Maximum tables that are described with those of the same documents. If there are not more at all, each is."""
+"""Maximum tables that are described, with those of the same documents. With no more tables than this in all, every
+long one is described."""
 MAX_HINT_VALUES = 6
-"""Maximum values of a column of text that are listed there."""
+"""Maximum values of a column of text that a hint lists."""
 MAX_HINT_ROWS, MAX_HINT_CELL_CHARACTERS = 2, 40
-"""Rows of a table that is named although no section shows it, and maximum characters of their cells."""
+"""Rows that are shown of a table that the message names and no section shows, and maximum characters of their cells."""
 MAX_CELL_CHARACTERS = 200
 """Maximum characters of a cell that is shown to the model."""
 _MAX_UNIT_CHARACTERS = 20
@@ -76,9 +77,9 @@ class TableTools:
         def described(most: int) -> list[str]:
             lines = [line for each in shown[:most] for line in self._described(each)]
             left = [each.table.name for each in shown[most:]]
-            return lines + ([f"… and {_listed(left, MAX_TABLES, 'more table')}"] if left else [])
+            return lines + ([f"… and {_listed(left, MAX_LISTED_TABLES, 'more table')}"] if left else [])
 
-        text = shorten("\n".join(fitting_lines(described, MAX_TABLES, tokens)), tokens)
+        text = shorten("\n".join(fitting_lines(described, MAX_LISTED_TABLES, tokens)), tokens)
         title = f"Tables: {line}"
         passage = Passage(id=f"{COUNT_ID}{title}", document=line, title=title, text=text, start=0, end=len(text))
         [number] = self.turn.number([Hit(passage=passage, score=0.0)])
@@ -89,8 +90,8 @@ class TableTools:
         table = found.table
         lacks = f"; lacks {short_line(', '.join(found.lacks), MAX_ARGUMENT_CHARACTERS)}" if found.lacks else ""
         yield f"{table.name}: {_place(table)}; {_size(table)}{lacks}"
-        yield f"  columns: {', '.join(_columns(table, MAX_COLUMNS, labels=True))}"
-        yield from self._first_rows(table, MAX_SAMPLE_ROWS, MAX_COLUMNS, MAX_CELL_CHARACTERS)
+        yield f"  columns: {', '.join(_columns(table, MAX_LISTED_COLUMNS, labels=True))}"
+        yield from self._first_rows(table, MAX_SAMPLE_ROWS, MAX_LISTED_COLUMNS, MAX_CELL_CHARACTERS)
 
     def _first_rows(self, table: StoredTable, rows: int, columns: int, characters: int) -> Iterator[str]:
         """Yield the first rows of a table as shown."""
@@ -197,7 +198,7 @@ def _shown_rows(result: QueryResult, tokens: int) -> str:
 
 
 def _remarks(statement: str, result: QueryResult) -> Iterator[str]:
-    """Yield what the model should know about a result: totals among its rows, units, cells left out, nothing found."""
+    """Yield what the model should know about a result: totals among the rows, units, unreadable cells, no match."""
     names = set(re.findall(r"\w+", statement.lower()))
     for table in result.tables:
         if table.totals and "is_total" not in names:
@@ -219,7 +220,7 @@ def _columns(table: StoredTable, most: int, labels: bool = False) -> Iterator[st
     """Yield each column with its type, unless that is text, its unit, and its range or values.
 
     Args:
-        labels: whether labels are shown that the name does not tell, and all values.
+        labels: whether to show the labels that differ from the names, and all listed values.
     """
     for column in table.columns[:most]:
         yield _described_column(column, labels)
@@ -259,7 +260,7 @@ def _size(table: StoredTable) -> str:
 
 
 def _listed(names: Iterable[str], most: int, noun: str) -> str:
-    """Return a number of names, and the first of them."""
+    """Return how many names there are, and the first of them."""
     every = [one_line(name) for name in names]
     shown = ", ".join(every[:most]) + (", …" if len(every) > most else "")
     return f"{count_phrase(len(every), noun)}: {shown}"

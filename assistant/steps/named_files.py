@@ -1,7 +1,6 @@
 """Search the files that a message names: "in sales.csv", "what does notes/plan.md say about it?".
 
-Neither words nor vectors of a passage contain the name of its file, so other files that speak of the same are found
-before it.
+A passage is not found by the name of its file, so other files about the same subject may rank before the named one.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from itertools import chain
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 MAX_NAMED_FILES = 3
-"""Maximum files that a message names and that are searched."""
+"""Maximum named files that are searched."""
 _FILE_NAME = re.compile(r"[^\s\"'`“”„‘’«»‹›「」《》<>|?*()\[\]:;,，。、]+\.[A-Za-z][A-Za-z0-9]{0,5}(?![\w.])")
 
 
 def search_named_files(retriever: Retriever, query: Query, hits: Sequence[Hit], depth: int) -> list[Hit]:
-    """Return the hits with those in the files that a query names, at most `depth`.
+    """Return the hits of a query together with hits in the files that it names, at most `depth`.
 
-    The best half is from these files, since a name may also be that of a file of the reader's own, such as
-    `config.toml`.
+    The first half comes from these files. The other hits follow, since the name may also belong to a file of the
+    person's own, such as `config.toml`.
     """
     queries = [
         query.model_copy(update={"where": {**query.where, "path": path}})

@@ -119,7 +119,7 @@ class SearchAndRead(SearchOnce):
         else:
             brief = self.brief_tables(turn)
             tokens = turn.config.tokens + TOKENS_PER_FURTHER_PART * (len(turn.parts) - 1)
-            few = brief.first_rows(hits) if brief else hits
+            few = brief.limit_rows(hits) if brief else hits
             read_sections(turn, few, round(self.tokens_share * tokens), growing=brief, adjacent=self.adds_adjacent)
 
     def hits_to_read(self, turn: Turn) -> list[Hit]:

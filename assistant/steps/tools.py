@@ -2,7 +2,7 @@
 
 Arguments come from a model and are checked. A mistake is answered with a text that helps the model to correct it. A
 result stays within its limit of tokens and says what it leaves out. A section that was shown before is named by its
-number and not shown again.
+number instead of being shown again.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class DocumentTools:
         new = [hit for hit in hits if self._number_of(hit.passage) is None]
         known = {self._number_of(hit.passage): None for hit in hits if hit not in new}
         limit = min(tokens, MAX_SEARCH_TOKENS)
-        few = self.brief.first_rows(new) if self.brief else new
+        few = self.brief.limit_rows(new) if self.brief else new
         grown = grow_sections(self.brief or self.retriever, few, limit, adjacent=False) if few else []
         shown, numbers = self._show(grown)
         left_out = [hit.passage for hit in new if self._number_of(hit.passage) is None]

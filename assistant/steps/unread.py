@@ -1,4 +1,4 @@
-"""Sections that a search found and that are not shown, but named by a number by which a model can read them."""
+"""Sections that a search found and that are not shown, but named with a number by which a model can read them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,12 @@ class UnreadSections:
     """The sections of one turn that are named but not shown.
 
     Their numbers are written as `#3`, since `[3]` is a citation of a section that is shown.
+
+    Args:
+        document_of: returns all passages of a passage's document.
     """
 
     def __init__(self, document_of: Callable[[Passage], Sequence[Passage]]) -> None:
-        """
-        Args:
-            document_of: returns all passages of a passage's document.
-        """
         self._document_of = document_of
         self._sections: list[list[Passage]] = []
 

@@ -16,7 +16,7 @@ import turnmark as tm
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.retrieval.build import build_index
 from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.sql import MAX_CELL, MAX_ROWS
+from turnmark.retrieval.sql import MAX_ROWS, MAX_VALUE_CHARACTERS
 from turnmark.retrieval.sql_functions import add_functions
 from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.table_names import MAX_NAME_LENGTH, TEXT_ENDING, column_names
@@ -153,6 +153,25 @@ def test_tables_of_joined_indexes_begin_with_the_name_of_the_index(docs: Path, t
     assert [basis.count for basis in result.basis] == [6, 6]
 
 
+def test_tables_of_joined_indexes_are_read_whatever_the_names_of_the_indexes(docs: Path) -> None:
+    names = ["main", "temp", "order", "a", "A", *(f"part-{number}" for number in range(7))]
+    for name in names:
+        tm.Index.build(docs, name, retriever="bm25")
+    tables = tm.Index.open(*names).tables
+    assert tables is not None
+    spending = [table for table in tables.tables() if table.path == "spending.csv"]
+    assert [table.index for table in spending] == names
+    for table in spending:
+        result = tables.run(f"SELECT count(*) FROM {table.name}")
+        assert (result.rows, [read.index for read in result.tables]) == (((6,),), [table.index])
+
+
+@pytest.mark.parametrize("word", ["malformed", "interrupted", "prohibited"])
+def test_words_of_a_wrong_statement_are_not_taken_for_the_cause_of_its_error(docs: Path, word: str) -> None:
+    with pytest.raises(RequestError, match="the statement is wrong"):
+        stored(docs).run(f"SELECT 1 a {word}")
+
+
 def test_an_index_without_tables_has_no_store(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("# Notes\n\nOnly words.\n", encoding="utf-8")
     assert tm.Index.build(tmp_path, "notes", retriever="bm25").tables is None
@@ -219,7 +238,7 @@ def test_results_are_cut_and_say_how_much_is_missing(docs: Path) -> None:
     result = store.run("SELECT a.row_number FROM spending a, spending b, spending c, spending d")
     assert (len(result.rows), result.cut) == (MAX_ROWS, 6**4 - MAX_ROWS)
     long = store.run("SELECT printf('%.*c', 5000, 'x') FROM spending")
-    assert len(str(long.rows[0][0])) == MAX_CELL + 1
+    assert len(str(long.rows[0][0])) == MAX_VALUE_CHARACTERS + 1
 
 
 def test_rows_of_a_ranking_come_first_in_its_basis(docs: Path) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from turnmark.corpora.column_types import ColumnType, file_habits, gather_evidence
-from turnmark.corpora.data_tables import MAX_COLUMNS, DataRow, data_rows
-from turnmark.corpora.text import heading_text
-from turnmark.corpora.types import Block, Document, TableData
+from turnmark.corpora.data_tables import DataRow, column_labels, data_rows, table_blocks
+from turnmark.corpora.types import Document, TableData
 
 _MAX_VALUES = 1_000  # different texts of a column that are counted
 
@@ -21,7 +20,7 @@ class GridTable:
         lines: number of lines of the table in the text of the sheet.
         description: the paragraph that describes a large table and begins its stretch of the text; else empty.
         labels: the column names; empty if the first row has none.
-        columns: the columns of the sheet that it consists of, counted from 0.
+        columns: the positions of its columns in the sheet, counted from 0.
         packed: rows after those in `rows`, with all columns of the sheet (`turnmark.corpora.data_tables.pack_rows`).
     """
 
@@ -52,7 +51,7 @@ class GridTable:
 
 def tables_in(document: Document, tables: Sequence[GridTable]) -> tuple[TableData, ...]:
     """Return the tables of sheets with their places in the document that was made from the sheets."""
-    blocks = list(_table_blocks(document))
+    blocks = [(" › ".join(headings), document.blocks[at]) for at, headings in table_blocks(document)]
     found: list[TableData] = []
     next_block, end = 0, 0
     for table in tables:
@@ -67,17 +66,6 @@ def tables_in(document: Document, tables: Sequence[GridTable]) -> tuple[TableDat
     return tuple(found)
 
 
-def _table_blocks(document: Document) -> Iterator[tuple[str, Block]]:
-    """Yield each table in the text of a document with the headings above it."""
-    headings: list[tuple[int, str]] = []
-    for block in document.blocks:
-        if block.kind == "heading":
-            title = heading_text(document.text[block.start : block.end])
-            headings = [each for each in headings if each[0] < block.level] + [(block.level, title)]
-        elif block.kind == "table":
-            yield " › ".join(title for _, title in headings if title), block
-
-
 def description_of(table: GridTable, shown: int) -> list[str]:
     """Return lines that say what a large table contains: the number of rows, and the type and range of each column.
 
@@ -85,7 +73,7 @@ def description_of(table: GridTable, shown: int) -> list[str]:
         shown: number of rows that the text shows.
     """
     data = table.data(0, 0, "")
-    labels = [label or f"column {number}" for number, label in enumerate(data.columns[:MAX_COLUMNS], 1)]
+    labels = column_labels(data)
     evidence = gather_evidence(labels, ((row.cells, row.stored) for row in data_rows(data)))
     habits = file_habits(evidence, lambda: "")
     ranges = [_Range(column.type(habits)) for column in evidence]
