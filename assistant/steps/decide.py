@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
+from turnmark.assistant.steps.aggregates import rows_to_compute
 from turnmark.assistant.steps.identifiers import judge_identifiers
 from turnmark.assistant.steps.marks import lines_of
 from turnmark.assistant.steps.outlines import only_names
@@ -76,10 +77,14 @@ refused or hedged from 7 to 13 of 15, and the answerable ones from 28 to 38 of 1
 
 
 def _reason_to_doubt(turn: Turn, part: Part, level: float | None) -> str:
-    """Return why a sure answer is not sure: a word or the topic that its evidence does not have; "" if it is sure."""
+    """Return why a sure answer is not sure: a word or the topic that its evidence does not have, or rows over which it
+    would have to be computed; "" if it is sure.
+    """
     word = _unknown_word(turn, part) if _may_be_unsure(part, level) else ""
     if word := word or _unknown_name(turn, part):
         return f"“{word}” is in no passage"
+    if not turn.trusted and (rows := rows_to_compute(turn, part)):
+        return f"it takes a model that computes over {rows:,} rows"
     return "the passage does not mention what the message refers to" if _is_off_topic(turn, part) else ""
 
 

@@ -374,3 +374,20 @@ def test_text_on_both_sides_of_a_long_table_is_two_sources(home, tmp_path) -> No
     sources = grow_sections(brief, hits, 5000, adjacent=False)
     assert len(hits) == len(sources) == 2
     assert [source.passage.text for source in sources] == [hit.passage.text for hit in hits]
+
+
+@pytest.mark.parametrize(
+    ("message", "decision"),
+    [
+        ("What was the highest temperature of Narvik?", "partial"),
+        ("how many temperature rows has Narvik", "partial"),
+        ("Wie hoch war die höchste temperature in Narvik?", "partial"),
+        ("What was the temperature of Narvik on day 77?", "answer"),
+    ],
+)
+def test_without_tools_quoted_rows_are_no_sure_answer_to_what_is_computed(home, tmp_path, message, decision) -> None:
+    rows = "".join(f"Narvik,day {n},{n % 30}\n" for n in range(2 * MAX_WHOLE_ROWS))
+    folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
+    (folder / "weather.csv").write_text(f"Town,Day,Temperature\n{rows}", encoding="utf-8")
+    build_index(folder, "t", retriever="bm25")
+    assert assistant_over("t").reply([], message).decision == decision

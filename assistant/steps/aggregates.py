@@ -1,0 +1,35 @@
+"""Questions for a total, a count or an extreme over a long table. Rows that are quoted from it do not answer them.
+
+Only a model that calls tools computes. Without one, such an answer is not sure.
+"""
+
+from __future__ import annotations
+
+import re
+
+from turnmark.assistant.steps.brief_tables import MAX_WHOLE_ROWS, is_within
+from turnmark.assistant.turn import Part, Turn
+
+_AGGREGATE = re.compile(
+    r"\b(?:highest|lowest|largest|smallest|biggest|longest|shortest|greatest|most|fewest|least|oldest|newest|latest|earliest"
+    r"|hottest|coldest|cheapest|maximum|minimum|average|mean|median|total|sum|altogether|how (?:much|many)"
+    r"|(?:höchst|niedrigst|tiefst|größt|kleinst|längst|kürzest|meist|wenigst|ältest|neuest|billigst|teuerst)\w*"
+    r"|durchschnitt\w*|mittelwert|gesamt\w*|summe|insgesamt|wie ?viele?"
+    r"|les? plus|les? moins|la plus|la moins|moyenne|somme|combien|au total"
+    r"|más|menos|mayor|menor|promedio|media|suma|cuánt[oa]s?"
+    r"|più|meno|maggiore|minore|somma|quant[oaie]"
+    r"|mais|maior|média|soma|quant[oa]s?"
+    r"|hoogste|laagste|grootste|kleinste|meeste|minste|gemiddelde?|totaal|hoeveel)\b",
+    re.IGNORECASE,
+)
+
+
+def rows_to_compute(turn: Turn, part: Part) -> int:
+    """Return the number of rows of the table over which a part asks to compute; 0 if it does not, or if it is short."""
+    store = turn.retriever.tables() if turn.retriever is not None and part.hits else None
+    if store is None or not _AGGREGATE.search(part.text):
+        return 0
+    best = part.hits[0].passage
+    return max(
+        (table.rows for table in store.tables() if table.rows > MAX_WHOLE_ROWS and is_within(best, table)), default=0
+    )
