@@ -91,7 +91,10 @@ def test_edit_is_stored_with_the_original_and_graded_against_it(talk):
 
 
 def test_ctrl_c_while_an_index_is_opened_does_not_end_the_chat(talk, monkeypatch):
-    monkeypatch.setattr("turnmark.assistant.repl.chat.up_to_date", lambda _: raise_signal(SIGINT))
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("turnmark.assistant.repl.chat.up_to_date", interrupted)
     assert "canceled" in talk(STARTER)
 
 
