@@ -22,8 +22,8 @@ from turnmark.assistant.generators.base import (
     ToolsRefused,
 )
 from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.steps.brief_tables import BriefTables, brief_tables
 from turnmark.assistant.steps.languages import languages_to_search
+from turnmark.assistant.steps.long_tables import LongTables, long_tables
 from turnmark.assistant.steps.outlines import is_navigation
 from turnmark.assistant.steps.read import settle_reply, turn_prompt
 from turnmark.assistant.steps.retrieve import SearchAndRead, interleave
@@ -63,9 +63,9 @@ class SearchWithTools(SearchAndRead):
         hits = interleave(_near_best(part.hits) for part in turn.parts)
         return [hit for hit in hits if not is_navigation(hit.passage)] or hits
 
-    def brief_tables(self, turn: Turn) -> BriefTables | None:
+    def long_tables(self, turn: Turn) -> LongTables | None:
         """Return what shows few rows of long tables; None if the model cannot compute over the others."""
-        return brief_tables(turn.retriever) if isinstance(turn.generator, ToolGenerator) else None
+        return long_tables(turn.retriever) if isinstance(turn.generator, ToolGenerator) else None
 
     def __call__(self, turn: Turn) -> None:
         super().__call__(turn)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from turnmark.assistant.steps.brief_tables import MAX_WHOLE_ROWS, is_within
+from turnmark.assistant.steps.long_tables import long_tables
 from turnmark.assistant.turn import Part, Turn
 
 _AGGREGATE = re.compile(
@@ -26,10 +26,8 @@ _AGGREGATE = re.compile(
 
 def rows_to_compute(turn: Turn, part: Part) -> int:
     """Return the number of rows of the table over which a part asks to compute; 0 if it does not, or if it is short."""
-    store = turn.retriever.tables() if turn.retriever is not None and part.hits else None
-    if store is None or not _AGGREGATE.search(part.text):
+    if not part.hits or not _AGGREGATE.search(part.text):
         return 0
-    best = part.hits[0].passage
-    return max(
-        (table.rows for table in store.tables() if table.rows > MAX_WHOLE_ROWS and is_within(best, table)), default=0
-    )
+    long = long_tables(turn.retriever)
+    table = long.table_of(part.hits[0].passage) if long else None
+    return table.rows if table else 0

@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from turnmark.assistant.basis import shown_value
 from turnmark.assistant.budget import count_tokens, shorten
-from turnmark.assistant.steps.brief_tables import MAX_WHOLE_ROWS, count_rows, is_row_of
+from turnmark.assistant.steps.long_tables import MAX_WHOLE_ROWS, count_rows, is_row_of
 from turnmark.assistant.steps.read import format_section
 from turnmark.assistant.steps.tool_results import (
     COUNT_ID,

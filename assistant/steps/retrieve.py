@@ -8,15 +8,15 @@ of a document follow each other in the document's order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise, zip_longest
 
 from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens
 from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.steps.brief_tables import BriefTables
 from turnmark.assistant.steps.history import sections_room
 from turnmark.assistant.steps.identifiers import exact_first
+from turnmark.assistant.steps.long_tables import LongTables
 from turnmark.assistant.steps.named_files import search_named_files
 from turnmark.assistant.steps.understand import NearestCosines, likely_languages, no_cosines, understand, with_topic
 from turnmark.assistant.turn import Part, Turn
@@ -117,16 +117,16 @@ class SearchAndRead(SearchOnce):
         if turn.evidence is not None:
             turn.hits.extend(hits)
         else:
-            brief = self.brief_tables(turn)
+            long = self.long_tables(turn)
             tokens = turn.config.tokens + TOKENS_PER_FURTHER_PART * (len(turn.parts) - 1)
-            few = brief.limit_rows(hits) if brief else hits
-            read_sections(turn, few, round(self.tokens_share * tokens), growing=brief, adjacent=self.adds_adjacent)
+            few = long.limit_rows(hits) if long else hits
+            read_sections(turn, few, round(self.tokens_share * tokens), long=long, adjacent=self.adds_adjacent)
 
     def hits_to_read(self, turn: Turn) -> list[Hit]:
         """Return the hits to show, best first."""
         return found_hits(turn)
 
-    def brief_tables(self, turn: Turn) -> BriefTables | None:  # noqa: ARG002
+    def long_tables(self, turn: Turn) -> LongTables | None:  # noqa: ARG002
         """Return what shows few rows of long tables; None: sections contain all rows."""
         return None
 
@@ -259,7 +259,7 @@ def read_sections(
     tokens: int,
     previous: str = "",
     *,
-    growing: Retriever | None = None,
+    long: LongTables | None = None,
     adjacent: bool = True,
 ) -> None:
     """Add the sections of hits to the turn's evidence, within `tokens` and within the room of the model's context.
@@ -267,24 +267,29 @@ def read_sections(
     Args:
         hits: best first.
         previous: the answer to revise, which the prompt shows as well.
-        growing: finds the passages next to a hit; None: the turn's retriever does.
-        adjacent: see `grow_sections`.
+        long, adjacent: see `grow_sections`.
     """
-    growing = growing or turn.retriever
-    sections = grow_sections(growing, hits, tokens, adjacent=adjacent)
+    sections = grow_sections(turn.retriever, hits, tokens, long, adjacent=adjacent)
     if turn.generator is not None:
         prompt = load_prompt("answer", turn.prompts)
         questions = [part.question for part in turn.parts]
         room = sections_room(turn.generator, prompt, turn.history, turn.message, previous, *questions)
         if room < tokens:
-            fitting = grow_sections(growing, hits, room, adjacent=adjacent)
+            fitting = grow_sections(turn.retriever, hits, room, long, adjacent=adjacent)
             if fitting != sections:
                 turn.use("answer", Usage(), "sections were cut or left out: the model's context is full")
             sections = fitting
     turn.hits.extend(sections)
 
 
-def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int, *, adjacent: bool = True) -> list[Hit]:
+def grow_sections(
+    retriever: Retriever | None,
+    hits: Sequence[Hit],
+    tokens: int,
+    long: LongTables | None = None,
+    *,
+    adjacent: bool = True,
+) -> list[Hit]:
     """Return the sections that a model reads, made from hits within `tokens`; the first hit is always included.
 
     A hit that repeats a better one is left out. Within the remaining tokens, hits grow to their sections, best first,
@@ -292,9 +297,9 @@ def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int,
     document keep its order, and documents are ordered by their best hits.
 
     Args:
-        retriever: finds the passages next to a hit; None: hits do not grow. With `BriefTables`, they do not grow to
-            rows of long tables.
+        retriever: finds the passages next to a hit; None: hits do not grow.
         hits: best first.
+        long: the tables to whose rows hits do not grow; None: they grow to all passages.
         adjacent: whether passages next to the sections are added.
     """
     read: list[Hit] = []
@@ -309,10 +314,9 @@ def grow_sections(retriever: Retriever | None, hits: Sequence[Hit], tokens: int,
     if retriever is not None:
         passage_of_document = {hit.passage.document: hit.passage for hit in read}
         documents = {name: retriever.neighbors(passage) for name, passage in passage_of_document.items()}
-        stops = retriever.consists_of_rows if isinstance(retriever, BriefTables) else lambda _: False
         for hit in list(read):
             room = tokens - _tokens_used(read, documents)
-            _extend_section(hit, documents[hit.passage.document], read, room, stops)
+            _extend_section(hit, documents[hit.passage.document], read, room, long)
         if adjacent:
             _add_adjacent_passages(documents, read, tokens - _tokens_used(read, documents))
     return [_join_source(source) for source in _grouped_sources(read, documents)]
@@ -323,13 +327,11 @@ def _tokens_used(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]
     return sum(_token_cost(_join_source(source).passage) for source in _grouped_sources(read, documents))
 
 
-def _extend_section(
-    hit: Hit, document: Sequence[Passage], read: list[Hit], room: int, stops: Callable[[Passage], bool]
-) -> None:
+def _extend_section(hit: Hit, document: Sequence[Passage], read: list[Hit], room: int, long: LongTables | None) -> None:
     """Add the passages around a hit in its section to `read`, in both directions, within `room` tokens.
 
     Args:
-        stops: returns whether the section is not read on at a passage.
+        long: the tables at whose rows the section is not read on.
     """
     section = section_of(hit.passage, document)
     read_ids = {other.passage.id for other in read}
@@ -339,7 +341,9 @@ def _extend_section(
     for position in _positions_by_distance(first, len(section)):
         passage = section[position]
         cost = 0 if passage.id in read_ids else count_tokens(passage.text) + 1  # 1 for the white space between them
-        if position not in (first - 1, last + 1) or used + cost > room or stops(passage):
+        if position not in (first - 1, last + 1) or used + cost > room:
+            continue
+        if long is not None and long.consists_of_rows(passage):
             continue
         first = min(first, position)
         last = max(last, position)

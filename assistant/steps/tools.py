@@ -15,8 +15,8 @@ from typing import Any
 
 from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, shorten
 from turnmark.assistant.generators.base import ToolCall
-from turnmark.assistant.steps.brief_tables import brief_tables
 from turnmark.assistant.steps.computing import TABLE_TOOLS, TableTools
+from turnmark.assistant.steps.long_tables import long_tables
 from turnmark.assistant.steps.looking import LOOK_TOOL, PictureTool, can_look
 from turnmark.assistant.steps.read import format_section
 from turnmark.assistant.steps.retrieve import found_hits, grow_sections, join_passages
@@ -92,7 +92,7 @@ class DocumentTools:
         store = retriever.tables()
         self.computing = TableTools(turn, store) if store is not None and store.tables() else None
         """Computes over the tables of the documents; None: there are none."""
-        self.brief = brief_tables(retriever) if self.computing else None
+        self.long = long_tables(retriever) if self.computing else None
         """Shows few rows of long tables in what a search finds; None: there are no tables."""
         if self.computing:
             self.tools += TABLE_TOOLS
@@ -167,15 +167,15 @@ class DocumentTools:
         new = [hit for hit in hits if self._number_of(hit.passage) is None]
         known = {self._number_of(hit.passage): None for hit in hits if hit not in new}
         limit = min(tokens, MAX_SEARCH_TOKENS)
-        few = self.brief.limit_rows(new) if self.brief else new
-        grown = grow_sections(self.brief or self.retriever, few, limit, adjacent=False) if few else []
+        few = self.long.limit_rows(new) if self.long else new
+        grown = grow_sections(self.retriever, few, limit, self.long, adjacent=False) if few else []
         shown, numbers = self._show(grown)
         left_out = [hit.passage for hit in new if self._number_of(hit.passage) is None]
         texts = [shown] if shown else []
         if known:
             texts.append(f"Also found, and shown above: {_marks(number for number in known if number)}.")
-        if self.brief:
-            texts += self.brief.remarks([self.turn.hits[number - 1].passage for number in numbers])
+        if self.long:
+            texts += self.long.remarks([self.turn.hits[number - 1].passage for number in numbers])
         if left_out:
             texts.append(f"Also found, and only named (read shows them by number):\n{self.unread.named(left_out)}")
         found = [f"{count_phrase(len(numbers), 'section')} {_marks(numbers)}".strip()] if numbers else []

@@ -17,9 +17,9 @@ from turnmark.assistant.export import mtrag_files, transcript
 from turnmark.assistant.generators.base import ToolCall
 from turnmark.assistant.session import SessionBegan, TurnAnswered, TurnRated, calls_line
 from turnmark.assistant.session_files import new_session, read_session
-from turnmark.assistant.steps.brief_tables import MAX_WHOLE_ROWS, brief_tables
 from turnmark.assistant.steps.computing import MAX_HINT_ROWS, MAX_HINTS, MAX_RELATED_HINTS
 from turnmark.assistant.steps.figures import without_values
+from turnmark.assistant.steps.long_tables import MAX_WHOLE_ROWS, long_tables
 from turnmark.assistant.steps.retrieve import grow_sections
 from turnmark.assistant.steps.tools import DocumentTools
 from turnmark.assistant.types import Reply
@@ -367,11 +367,11 @@ def test_text_on_both_sides_of_a_long_table_is_two_sources(home, tmp_path) -> No
     text = f"# Passes\n\nBefore the passes.\n\n| name | number | place |\n|---|---|---|\n{rows}\nAfter the passes.\n"
     build_index(notes(tmp_path, passes=text), "t", retriever="bm25")
     retriever = open_retriever("bm25", Index.open("t"))
-    brief = brief_tables(retriever)
-    assert brief is not None
+    long = long_tables(retriever)
+    assert long is not None
     found = retriever.search([Query(text="before after passes")], 50)[0]
     hits = sorted((hit for hit in found if "the passes" in hit.passage.text), key=lambda hit: hit.passage.start)
-    sources = grow_sections(brief, hits, 5000, adjacent=False)
+    sources = grow_sections(retriever, hits, 5000, long, adjacent=False)
     assert len(hits) == len(sources) == 2
     assert [source.passage.text for source in sources] == [hit.passage.text for hit in hits]
 

@@ -13,7 +13,7 @@ from turnmark.corpora.tables import row_markdown, tables_of
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.table_records import StoredTable
 from turnmark.retrieval.tables import TableStore
-from turnmark.retrieval.types import Hit, Retriever, RetrieverWrapper
+from turnmark.retrieval.types import Hit, Retriever
 
 MAX_WHOLE_ROWS = 60
 """Maximum rows of a table that is shown as a whole."""
@@ -21,23 +21,22 @@ MAX_SHOWN_ROWS = 10
 """Number of shown rows of a longer table after which further passages with its rows are left out."""
 
 
-class BriefTables(RetrieverWrapper):
-    """A retriever that knows the long tables, so that hits do not grow to include the rows around them."""
+class LongTables:
+    """The long tables of an index, whose rows are shown in part."""
 
-    def __init__(self, inner: Retriever, store: TableStore) -> None:
-        super().__init__(inner)
+    def __init__(self, store: TableStore) -> None:
         self._long = [table for table in store.tables() if table.rows > MAX_WHOLE_ROWS]
 
     def consists_of_rows(self, passage: Passage) -> bool:
         """Return whether a passage is nothing but rows of a long table."""
-        return self._table_of(passage) is not None
+        return self.table_of(passage) is not None
 
     def limit_rows(self, hits: Iterable[Hit]) -> list[Hit]:
         """Return the hits, but none with rows of a long table of which earlier hits show `MAX_SHOWN_ROWS` rows."""
         shown: Counter[str] = Counter()
         kept = []
         for hit in hits:
-            table = self._table_of(hit.passage)
+            table = self.table_of(hit.passage)
             if table is None or shown[table.name] < MAX_SHOWN_ROWS:
                 kept.append(hit)
             if table is not None:
@@ -48,21 +47,21 @@ class BriefTables(RetrieverWrapper):
         """Yield a line for each long table with rows in some passages that says how many rows they leave out."""
         shown: Counter[str] = Counter()
         for passage in passages:
-            if (table := self._table_of(passage)) is not None:
+            if (table := self.table_of(passage)) is not None:
                 shown[table.name] += count_rows(passage)
         for table in self._long:
             if table.name in shown:
                 yield f"… {table.rows - shown[table.name]:,} more rows: sql table {table.name}"
 
-    def _table_of(self, passage: Passage) -> StoredTable | None:
+    def table_of(self, passage: Passage) -> StoredTable | None:
         """Return the long table that a passage is a part of; None if it has other text or is in no such table."""
         return next((table for table in self._long if is_within(passage, table)), None)
 
 
-def brief_tables(retriever: Retriever | None) -> BriefTables | None:
-    """Return a retriever that shows few rows of long tables; None without tables."""
+def long_tables(retriever: Retriever | None) -> LongTables | None:
+    """Return the long tables that a retriever searches; None without tables."""
     store = retriever.tables() if retriever is not None else None
-    return BriefTables(retriever, store) if retriever is not None and store is not None else None
+    return LongTables(store) if store is not None else None
 
 
 def is_within(passage: Passage, table: StoredTable) -> bool:
