@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
-from tests.conversations.collections import COLLECTIONS, FETCHES, FURTHER, GROUPS, collections_named, work_folder
+from tests.conversations.collections import COLLECTIONS, FETCHES, FURTHER, GROUPS, collections_named
+from tests.conversations.command import exit_code_of
 from tests.conversations.labels import LabelledConversation, read_labels
-from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.errors import ErrorCollector, RequestError
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -106,17 +106,7 @@ def run(options: argparse.Namespace) -> None:
 def main() -> int:
     """Return the exit code: 0, 2 for an invalid request, 1 for a failure, 130 after Ctrl-C."""
     options = arguments()
-    os.environ.setdefault("TURNMARK_HOME", str(work_folder() / "home"))
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    try:
-        run(options)
-    except KeyboardInterrupt:
-        sys.stderr.write("\nstopped; the same command continues\n")
-        return 130
-    except TurnmarkError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2 if isinstance(error, RequestError) else 1
-    return 0
+    return exit_code_of(lambda: run(options))
 
 
 if __name__ == "__main__":

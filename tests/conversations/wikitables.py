@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
-from tests.conversations.collections import data_folder, work_folder
+from tests.conversations.collections import data_folder
+from tests.conversations.command import exit_code_of
 from tests.conversations.runner import Journal
 from tests.conversations.scoring import Answer
 from tests.conversations.table_answers import SEPARATOR, answers_match, stated_answers
@@ -211,17 +211,7 @@ def run(options: argparse.Namespace) -> None:
 def main(words: Sequence[str] | None = None) -> int:
     """Return the exit code: 0, 2 for an invalid request, 1 for a failure, 130 after Ctrl-C."""
     options = arguments(words)
-    os.environ.setdefault("TURNMARK_HOME", str(work_folder() / "home"))
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    try:
-        run(options)
-    except KeyboardInterrupt:
-        sys.stderr.write("\nstopped; the same command continues\n")
-        return 130
-    except TurnmarkError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2 if isinstance(error, RequestError) else 1
-    return 0
+    return exit_code_of(lambda: run(options))
 
 
 if __name__ == "__main__":
