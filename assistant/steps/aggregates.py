@@ -1,6 +1,6 @@
-"""Questions for a total, a count or an extreme over a long table. Rows that are quoted from it do not answer them.
+"""Recognizes questions for a total, a count or an extreme over a long table, which quoted rows do not answer.
 
-Only a model that calls tools computes. Without one, such an answer is not sure.
+Only a model that calls tools can compute the answer. Without one, the answer is not sure.
 """
 
 from __future__ import annotations
