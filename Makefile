@@ -35,12 +35,12 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml constraints.txt
 	@touch $@ $(VENV)/.main
 
 demo: $(VENV)/.main
-	@echo "== turnmark index build corpora/demo/documents --name demo"
-	@$(DEMO) index build corpora/demo/documents --name demo
+	@echo "== turnmark index build turnmark/corpora/demo/documents --name demo"
+	@$(DEMO) index build turnmark/corpora/demo/documents --name demo
 	@echo; echo "== turnmark chat --index demo"
-	@$(DEMO) chat --index demo < corpora/demo/questions.txt
-	@echo; echo "== turnmark index build corpora/demo/files --name demo-files   (a PDF and a workbook)"
-	@$(DEMO) index build corpora/demo/files --name demo-files
+	@$(DEMO) chat --index demo < turnmark/corpora/demo/questions.txt
+	@echo; echo "== turnmark index build turnmark/corpora/demo/files --name demo-files   (a PDF and a workbook)"
+	@$(DEMO) index build turnmark/corpora/demo/files --name demo-files
 	@echo; $(DEMO) ask "What does a night in the inner basin cost?" --index demo-files
 	@echo; $(DEMO) ask "What is the fare of the last ferry on a Sunday?" --index demo-files
 	@rm -rf $(DEMO_HOME)/runs
@@ -65,7 +65,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/deptry corpora retrieval assistant evaluation turnmark
+	$(BIN)/deptry turnmark
 	$(BIN)/deptry tests docs --exclude '^$$' --ignore DEP002,DEP004
 
 dist: $(VENV)/.dev
@@ -96,4 +96,4 @@ clean:
 
 # Compiles the translations of what the assistant writes, after a change of a .po file.
 catalogs:
-	for po in assistant/locale/*/LC_MESSAGES/turnmark.po; do msgfmt -o $${po%.po}.mo $$po; done
+	for po in turnmark/assistant/locale/*/LC_MESSAGES/turnmark.po; do msgfmt -o $${po%.po}.mo $$po; done

@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[1]
 os.environ.setdefault("TURNMARK_PRECISION", "fp32")
 # All tests and workers share what is prepared for a model once; otherwise each test would do so in its own home.
 os.environ.setdefault("TURNMARK_CACHE", str(ROOT / ".pytest_cache" / "turnmark"))
-DEMO = ROOT / "corpora" / "demo"
+DEMO = ROOT / "turnmark" / "corpora" / "demo"
 
 # The folder with the real benchmark data. Tests do not see the variable itself.
 DATA = Path(os.environ.get("TURNMARK_DATA") or ROOT.parent / "shared" / "data")

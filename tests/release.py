@@ -31,10 +31,9 @@ from tests.docs.pages import blocks, examples
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
-QUESTIONS = (ROOT / "corpora" / "demo" / "questions.txt").read_text(encoding="utf-8")
+QUESTIONS = (ROOT / "turnmark" / "corpora" / "demo" / "questions.txt").read_text(encoding="utf-8")
 NOT_TYPED = ("--generator", "model get")
 """What is in commands of README.md that ask a model or fetch one."""
-ROOMS = ("corpora", "retrieval", "assistant", "evaluation", "turnmark")
 
 
 def built(out: Path) -> tuple[Path, Path]:
@@ -48,10 +47,9 @@ def built(out: Path) -> tuple[Path, Path]:
 
 def wanted() -> set[str]:
     """Return the installed path of every file of the package that git tracks or would track."""
-    command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", *ROOMS]
+    command = ["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "turnmark"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-    files = (path for path in listed if (ROOT / path).is_file())
-    return {path if path.startswith("turnmark/") else f"turnmark/{path}" for path in files}
+    return {path for path in listed if (ROOT / path).is_file()}
 
 
 def contents(wheel: Path, sdist: Path) -> tuple[set[str], set[str]]:

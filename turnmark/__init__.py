@@ -17,7 +17,6 @@ heavy: each name is imported when it is first used. A mistake of the caller or t
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -47,12 +46,6 @@ __all__ = [
     "Assistant", "AssistantConfig", "Chat", "Generator", "Index", "Retriever", "Run", "TurnmarkError", "compare",
     "evaluate", "score",
 ]  # fmt: skip
-
-if (Path(__file__).parent / "assistant").is_file():  # Git writes a link as a text file on Windows by default
-    raise ImportError(
-        "turnmark/assistant is a text file and not a link to the folder assistant/; clone the repository again with "
-        "`git clone -c core.symlinks=true`, in a terminal that may make links (on Windows: developer mode)"
-    )
 
 import_module("turnmark.core.home").quiet_libraries()  # precedes every import of a library by one of our modules
 

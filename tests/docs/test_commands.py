@@ -54,7 +54,7 @@ def test_examples_of_a_block_run(block: Block, scene: Scene, tmp_path: Path) -> 
 
 
 def test_examples_that_are_not_run_are_parsed(scene: Scene) -> None:
-    environment = {"TURNMARK_DATA": str(ROOT / "corpora" / "demo")}
+    environment = {"TURNMARK_DATA": str(ROOT / "turnmark" / "corpora" / "demo")}
     wrong = []
     for example in (*TYPED, *IN_SENTENCES, *SHORT):
         # CHANGELOG.md also names what was removed.

@@ -22,7 +22,7 @@ STOPPED = (
     "judging stopped by --budget: {:,} tokens spent, and one more would exceed it; {} judgments were not requested"
 )
 
-PROMPTS = ROOT / "evaluation" / "benchmarks" / "mtrag" / "prompts"
+PROMPTS = ROOT / "turnmark" / "evaluation" / "benchmarks" / "mtrag" / "prompts"
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.conftest import ROOT
 
-EVALUATION = ROOT / "evaluation"
+EVALUATION = ROOT / "turnmark" / "evaluation"
 ORDER = (
     "benchmark_files", "model_names", "metric_style", "records", "metrics", "storage", "scores", "prompts", "tasks",
     "calls", "judging", "report", "runs", "synth", "benchmarks", "agreement", "comparison", "check", "commands",

@@ -21,7 +21,7 @@ from turnmark.retrieval.stored import open_index
 from turnmark.retrieval.types import Query
 
 ROOT = Path(__file__).parents[2]
-DEMO = ROOT / "corpora" / "demo"
+DEMO = ROOT / "turnmark" / "corpora" / "demo"
 FROZEN = Path(__file__).parent / "data" / "frozen_hits.jsonl"
 RETRIEVERS = ("bm25", "dense", "hybrid", "conversational?rerank=none", "conversational")
 QUERIES = 120
