@@ -22,7 +22,8 @@ from turnmark.assistant.parts import embed_with
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Draft, Judgment, Usage
 from turnmark.core.errors import RequestError
-from turnmark.retrieval.types import Found, Hit, Query, Retriever
+from turnmark.retrieval.fusion import Found
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 
 class Shrug:

@@ -26,9 +26,10 @@ from turnmark.assistant.steps.decide import (
 )
 from turnmark.assistant.steps.retrieve import SearchOnce, SearchTwice, conversation_query
 from turnmark.assistant.turn import Part
+from turnmark.retrieval.fusion import Found
 from turnmark.retrieval.registry import open_retriever
 from turnmark.retrieval.stored import open_index
-from turnmark.retrieval.types import Found, Hit
+from turnmark.retrieval.types import Hit
 
 LABELS = json.loads((Path(__file__).parent / "decide_labels.json").read_text(encoding="utf-8"))
 """Labeled by hand for the demo documents: 20 questions that they answer, 20 unrelated ones, and 12 about their topics

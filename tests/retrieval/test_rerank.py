@@ -16,10 +16,11 @@ from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.specs import Spec, parse_spec
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.build import build_index
+from turnmark.retrieval.fusion import Found
 from turnmark.retrieval.registry import build_settings, open_retriever
 from turnmark.retrieval.rerank import CrossReranker, Reranked
 from turnmark.retrieval.stored import open_index
-from turnmark.retrieval.types import Found, Hit, Query, Retriever
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 
 @pytest.fixture(scope="module")

@@ -27,8 +27,8 @@ from turnmark.assistant.types import Event, Reply, Search, Understanding, Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index import Index
-from turnmark.retrieval.task_passages import cache_by_text
 from turnmark.retrieval.types import Hit, Retriever
+from turnmark.retrieval.vector_cache import cache_by_text
 
 
 @dataclass(frozen=True)

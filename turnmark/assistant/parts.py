@@ -14,8 +14,8 @@ from turnmark.assistant.tracing import NOT_TRACED, Tracing, tracing_by_environme
 from turnmark.core.errors import ErrorCollector
 from turnmark.retrieval.index import Index
 from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.task_passages import Embed, cache_by_text
 from turnmark.retrieval.types import Retriever, check_retriever
+from turnmark.retrieval.vector_cache import Embed, cache_by_text
 
 if TYPE_CHECKING:
     import numpy as np

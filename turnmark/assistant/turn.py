@@ -40,8 +40,9 @@ from turnmark.corpora.function_words import language_of
 from turnmark.corpora.languages import ENGLISH
 from turnmark.corpora.types import Message
 from turnmark.retrieval.table_records import QueryResult
-from turnmark.retrieval.task_passages import Embed, nearest_among
+from turnmark.retrieval.task_passages import nearest_among
 from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.vector_cache import Embed
 
 NOT_JUDGED = Judgment(decision="unknown", confidence=0.0, reason="nothing was asked")
 """The judgment of a turn before the decide step."""

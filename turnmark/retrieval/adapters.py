@@ -22,7 +22,9 @@ from turnmark.core.specs import Spec, load_python
 from turnmark.core.untrusted import describe_error
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.fusion import RankedList, RankedRows, fuse
+from turnmark.retrieval.kinds import Options
 from turnmark.retrieval.pictures import PictureStore
+from turnmark.retrieval.registry import only_part
 from turnmark.retrieval.search import VARIANT_WEIGHT
 from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -157,10 +159,11 @@ def _metadata(node: Any, *keys: str) -> str:
     return ""
 
 
-def open_llama_index_retriever(spec: Spec, index: SearchableIndex) -> Retriever:
+def open_llama_index(spec: Spec, index: SearchableIndex, _: Options) -> Retriever:
     """Open `llama-index:pkg.mod:factory`: `factory(index)` returns a LlamaIndex retriever, or an object with
     `as_retriever()`.
     """
+    only_part(spec, index)
     factory = load_python(spec.argument, "retriever")
     try:
         retriever = factory(index)

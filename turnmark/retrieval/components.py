@@ -27,10 +27,10 @@ from turnmark.retrieval.embed import Embedder, open_embedder
 from turnmark.retrieval.manifest import BuildSettings, Manifest, ModelInfo
 from turnmark.retrieval.servers import NOTE_FILE, assign_name, read_note
 from turnmark.retrieval.sparse import SpladeEncoder, open_encoder, pack_terms, postings_of, write_sparse
-from turnmark.retrieval.store import WHERE_KEYS, Checkpoint, PassageStore, stack_vectors
+from turnmark.retrieval.store import WHERE_KEYS, Checkpoint, PassageStore
 from turnmark.retrieval.stored import StoredIndex, indexes_folder, lock_index, open_index
 from turnmark.retrieval.table_files import TABLES_FILE, UNFINISHED_TABLES
-from turnmark.retrieval.vectors import pack_tokens_of, write_tokens, write_vectors
+from turnmark.retrieval.vectors import pack_tokens_of, stack_vectors, write_tokens, write_vectors
 
 VECTORS = "vectors"
 """Key of the passages' vectors in a checkpoint. Two components store them."""

@@ -17,8 +17,11 @@ from turnmark.core.specs import Spec
 from turnmark.core.untrusted import describe_error
 from turnmark.retrieval.embed import open_embedder
 from turnmark.retrieval.fusion import RankedRows
+from turnmark.retrieval.kinds import Options
+from turnmark.retrieval.registry import only_part
+from turnmark.retrieval.search import FusedRetriever
 from turnmark.retrieval.servers import ELASTIC_KEY, elastic_address
-from turnmark.retrieval.stored import StoredIndex
+from turnmark.retrieval.stored import SearchableIndex, StoredIndex
 from turnmark.retrieval.types import Query
 
 if TYPE_CHECKING:
@@ -145,3 +148,8 @@ class ElasticRanker:
                 # A field whose similarity is `cosine`, or `dot_product` of unit vectors, scores (1 + cosine) / 2.
                 scores[rows[identifier]] = 2 * score - 1 if self._query == "knn" else score
         return RankedRows.from_pairs(sorted(scores.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def open_elastic(spec: Spec, index: SearchableIndex, options: Options) -> FusedRetriever:
+    """Open `elasticsearch+http` or `elasticsearch+https`."""
+    return FusedRetriever(str(spec), index, [(ElasticRanker(spec, only_part(spec, index), options), 1.0)])

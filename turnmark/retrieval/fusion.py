@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.retrieval.types import Found
+from turnmark.core.record import Record
+
+
+class Found(Record):
+    """Rank (1-based) and score of a passage in one ranking."""
+
+    rank: int
+    score: float
 
 
 @dataclass(frozen=True, eq=False)

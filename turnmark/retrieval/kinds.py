@@ -200,8 +200,10 @@ SPLADE_ONLY = RetrieverKind(
 )
 """`splade:MODEL`; the index must have been built with that model."""
 CHROMA = RetrieverKind(_OPENERS + "open_chroma", HYBRID_OPTIONS, other_settings=_chroma_settings)
-ELASTIC = RetrieverKind(_OPENERS + "open_elastic", ELASTIC_OPTIONS, vectors=False, other_settings=_no_settings)
+ELASTIC = RetrieverKind(
+    "turnmark.retrieval.elastic:open_elastic", ELASTIC_OPTIONS, vectors=False, other_settings=_no_settings
+)
 PYTHON = RetrieverKind(_OPENERS + "open_python", argument="factory")
 """`python:pkg.mod:factory`: the `Retriever` that the factory returns for the index."""
-LLAMA_INDEX = RetrieverKind(_OPENERS + "open_llama_index", argument="factory", vectors=False)
+LLAMA_INDEX = RetrieverKind("turnmark.retrieval.adapters:open_llama_index", argument="factory", vectors=False)
 """`llama-index:pkg.mod:factory`: a LlamaIndex retriever."""

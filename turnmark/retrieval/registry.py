@@ -105,7 +105,7 @@ def open_chroma(spec: Spec, index: SearchableIndex, options: Options) -> FusedRe
     return open_hybrid(spec, index, options)
 
 
-def _only_part(spec: Spec, index: SearchableIndex) -> StoredIndex:
+def only_part(spec: Spec, index: SearchableIndex) -> StoredIndex:
     """Return the one stored index of a retriever that cannot search several indexes together.
 
     Raises:
@@ -116,13 +116,6 @@ def _only_part(spec: Spec, index: SearchableIndex) -> StoredIndex:
     return index.parts[0]
 
 
-def open_elastic(spec: Spec, index: SearchableIndex, options: Options) -> FusedRetriever:
-    """Open `elasticsearch+http` or `elasticsearch+https`."""
-    from turnmark.retrieval.elastic import ElasticRanker
-
-    return FusedRetriever(str(spec), index, [(ElasticRanker(spec, _only_part(spec, index), options), 1.0)])
-
-
 def open_python(spec: Spec, index: SearchableIndex, _: Options) -> Retriever:
     """Open `python:pkg.mod:factory`."""
     factory = load_python(spec.argument, "retriever")
@@ -131,14 +124,6 @@ def open_python(spec: Spec, index: SearchableIndex, _: Options) -> Retriever:
     except Exception as error:
         raise RequestError(f"retriever {str(spec)!r}: its factory failed: {describe_error(error)}") from error
     return check_retriever(result, f"what the factory of {str(spec)!r} returns")
-
-
-def open_llama_index(spec: Spec, index: SearchableIndex, _: Options) -> Retriever:
-    """Open `llama-index:pkg.mod:factory`."""
-    from turnmark.retrieval.adapters import open_llama_index_retriever
-
-    _only_part(spec, index)
-    return open_llama_index_retriever(spec, index)
 
 
 # --- a spec ----------------------------------------------------------------------------------------------------------

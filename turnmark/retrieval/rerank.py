@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.specs import Entry, Registry, Spec, check_options, parse_spec
-from turnmark.retrieval.fusion import Fused, RankedList, RankedRows, deviation, top_k, top_k_of
+from turnmark.retrieval.fusion import Found, Fused, RankedList, RankedRows, deviation, top_k, top_k_of
 from turnmark.retrieval.models import load_model, weights_digest
 from turnmark.retrieval.search import IndexRetriever
-from turnmark.retrieval.types import Found, Hit, Query, Retriever, RetrieverWrapper
+from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
 from turnmark.retrieval.views import MessageVectors
 
 RERANKERS = Registry(

@@ -13,9 +13,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from turnmark.retrieval.fusion import Found
 from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.table_rows import FoundRow, RowFinder
-from turnmark.retrieval.types import Found, Hit, Query
+from turnmark.retrieval.types import Hit, Query
 
 ROWS_LIST = "rows"
 """Name of the ranking of rows in `Hit.found`."""

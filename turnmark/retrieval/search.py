@@ -28,8 +28,8 @@ from turnmark.retrieval.respelling import spell_codes, spell_words
 from turnmark.retrieval.row_hits import with_rows
 from turnmark.retrieval.stored import SearchableIndex
 from turnmark.retrieval.tables import TableStore
-from turnmark.retrieval.task_passages import Cache
 from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.vector_cache import Cache
 from turnmark.retrieval.views import CACHED_MESSAGES
 
 FUSION_DEPTH = 1000

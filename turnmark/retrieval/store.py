@@ -12,8 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -434,11 +432,6 @@ class Checkpoint:
     def close(self) -> None:
         """Close the file."""
         self._db.close()
-
-
-def stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
-    """Convert checkpoint vectors to rows of an array."""
-    return np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors])
 
 
 def drop_checkpoint(folder: Path) -> None:

@@ -11,6 +11,7 @@ from pydantic import Field
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora.types import CONTINUED, Message, Passage
+from turnmark.retrieval.fusion import Found
 from turnmark.retrieval.pictures import PictureStore
 
 if TYPE_CHECKING:
@@ -39,13 +40,6 @@ class Query(Record):
     def texts(self) -> tuple[str, ...]:
         """Return the texts to search, without duplicates: the message, then its variants."""
         return tuple(dict.fromkeys((self.text, *self.variants)))
-
-
-class Found(Record):
-    """Rank (1-based) and score of a passage in one ranking."""
-
-    rank: int
-    score: float
 
 
 class Hit(Record):

@@ -29,7 +29,12 @@ from turnmark.core.home import write_json
 from turnmark.retrieval.arrays import FloatArray, TokenIds
 from turnmark.retrieval.embed import Embedder, TextRole
 from turnmark.retrieval.fusion import RankedRows, top_k
-from turnmark.retrieval.store import stack_vectors
+
+
+def stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
+    """Convert checkpoint vectors to rows of an array."""
+    return np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors])
+
 
 FILE = "vectors.npy"
 FLAT_LIMIT = 100_000

@@ -17,7 +17,7 @@ import numpy as np
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.retrieval.arrays import FloatArray, TokenIds
 from turnmark.retrieval.embed import Embedder
-from turnmark.retrieval.task_passages import Cache
+from turnmark.retrieval.vector_cache import Cache
 from turnmark.retrieval.vectors import frame
 
 MAX_CONTEXT_TOKENS = 64

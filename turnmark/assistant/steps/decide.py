@@ -22,8 +22,8 @@ from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Judgment
 from turnmark.corpora.function_words import content_words, language_of
 from turnmark.corpora.languages import ENGLISH
-from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
+from turnmark.retrieval.vector_cache import Embed
 
 COMPARED_HITS = 3
 """Number of hits whose lines or words are compared with the question."""

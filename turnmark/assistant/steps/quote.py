@@ -26,8 +26,8 @@ from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
 from turnmark.core.untrusted import escape_marks, printable
 from turnmark.corpora.languages import ENGLISH
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit, Retriever, section_of
+from turnmark.retrieval.vector_cache import Embed
 
 SPAN_WORDS, PART_SPAN_WORDS, PROCEDURE_SPAN_WORDS = 150, 100, 300
 """Approximate words of a span for a message with one part, for one with several parts, and for one that asks for steps.

@@ -22,7 +22,7 @@ from turnmark.corpora.analysis import open_analyzer
 from turnmark.corpora.function_words import content_words, language_of
 from turnmark.corpora.languages import ENGLISH
 from turnmark.corpora.text import ends_with_question_mark, plain, sentences, strip_citations, words
-from turnmark.retrieval.task_passages import Embed
+from turnmark.retrieval.vector_cache import Embed
 
 
 @lru_cache(maxsize=2048)

@@ -13,8 +13,8 @@ from turnmark.assistant.turn import Computation, Turn
 from turnmark.assistant.types import GROUNDED, Checks, Draft, ProcedureStep, SubQuestion
 from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
 from turnmark.corpora.text import strip_citations
-from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit
+from turnmark.retrieval.vector_cache import Embed
 
 _SPACED_MARK = re.compile(rf"(?P<before>[ \t]*){CITATION_MARK.pattern}(?P<after>(?:[ \t]+(?=[.,;:!?]+(?:\s|$)))?)")
 

@@ -24,7 +24,7 @@ from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyle, MetricS
 from turnmark.evaluation.metrics.idk import IDK_VALUES
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
-from turnmark.retrieval.task_passages import Embed
+from turnmark.retrieval.vector_cache import Embed
 
 if TYPE_CHECKING:
     import numpy as np

@@ -24,7 +24,7 @@ from turnmark.corpora.languages import ENGLISH
 from turnmark.corpora.text import plain, sentences, strip_citations
 
 if TYPE_CHECKING:
-    from turnmark.retrieval.task_passages import Embed
+    from turnmark.retrieval.vector_cache import Embed
 
 
 def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.records import ContextRef
 from turnmark.evaluation.storage.predictions import read_lists, read_runs
 from turnmark.retrieval.collection import Collection
-from turnmark.retrieval.types import Found, Hit, Query, Retriever, RetrieverWrapper
+from turnmark.retrieval.fusion import Found
+from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
 
 if TYPE_CHECKING:
     from turnmark.retrieval.manifest import BuildSettings, Manifest

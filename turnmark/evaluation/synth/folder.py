@@ -34,8 +34,8 @@ from turnmark.evaluation.storage.journal import Journal, open_samples, read_reco
 from turnmark.evaluation.storage.passages import SerializedRetriever
 from turnmark.evaluation.storage.run_folder import OutputFolder, open_folder
 from turnmark.retrieval.stored import StoredIndex
-from turnmark.retrieval.task_passages import Embed
 from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.vector_cache import Embed
 
 if TYPE_CHECKING:
     import numpy as np

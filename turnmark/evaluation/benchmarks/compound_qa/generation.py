@@ -51,7 +51,8 @@ from turnmark.evaluation.tasks.measures import LEAD_METRICS, PASSAGE_METRICS, RE
 from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
 from turnmark.evaluation.tasks.turns import strip_marks, turn_sample, with_steps
-from turnmark.retrieval.task_passages import cache_by_text, cut_passages, ranked_by
+from turnmark.retrieval.task_passages import cut_passages, ranked_by
+from turnmark.retrieval.vector_cache import cache_by_text
 
 References = Mapping[str, tuple[SubAnswer, ...]]
 """Item id -> its sub-questions with their reference answers."""

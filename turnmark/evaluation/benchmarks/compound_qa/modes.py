@@ -27,7 +27,7 @@ from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.measures import unknown
 from turnmark.evaluation.tasks.metric import Metric, Value
-from turnmark.retrieval.task_passages import Embed
+from turnmark.retrieval.vector_cache import Embed
 
 DECOMPOSE, DIALOGUE, POSITIONS = "decompose", "dialogue", "positions"
 PROMPTS = {"vanilla": "compound-vanilla", "cot": "compound-cot", "few-shot": "compound-few-shot"}

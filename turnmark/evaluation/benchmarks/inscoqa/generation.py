@@ -50,7 +50,8 @@ from turnmark.evaluation.tasks.metric import Metric, metric
 from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
 from turnmark.evaluation.tasks.turns import heading_of, prompted_sample, strip_marks, turn_sample
 from turnmark.retrieval.suited import foreign_languages
-from turnmark.retrieval.task_passages import Embed, cache_by_list, cut_passages, nearest_among, ranked_by
+from turnmark.retrieval.task_passages import cut_passages, nearest_among, ranked_by
+from turnmark.retrieval.vector_cache import Embed, cache_by_list
 
 SETTINGS = ("documents", "prompt", "rag")
 NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"

@@ -21,8 +21,9 @@ from turnmark.evaluation.benchmarks.mtrag.options import MtragOptions
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.storage.passages import OFFICIAL, CorpusTexts, HidingRetriever
 from turnmark.evaluation.tasks.turns import PAPER_TOP_K
-from turnmark.retrieval.task_passages import Embed, hits_of, nearest_among, ranked_by
+from turnmark.retrieval.task_passages import hits_of, nearest_among, ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
+from turnmark.retrieval.vector_cache import Embed
 
 SEARCHING_SETTINGS = ("reference+rag", "rag")
 """Settings that show retrieved passages."""
