@@ -21,10 +21,10 @@ import turnmark  # noqa: E402
 from turnmark.assistant.types import Checks, Citation, Event, ProcedureStep, Reply  # noqa: E402
 from turnmark.core.errors import RequestError  # noqa: E402
 from turnmark.corpora.types import Message, Passage  # noqa: E402
+from turnmark.evaluation.api import Comparison  # noqa: E402
 from turnmark.evaluation.records import MetricSummary  # noqa: E402
-from turnmark.evaluation.runs.requests import keywords  # noqa: E402
+from turnmark.evaluation.runs.request_options import keywords  # noqa: E402
 from turnmark.retrieval.types import Hit, Query  # noqa: E402
-from turnmark.runs import Comparison  # noqa: E402
 
 NAMES = (
     "Index", "Assistant", "Chat", "AssistantConfig", "evaluate", "score", "compare", "Run", "Retriever", "Generator",

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import settings
 
 from tests.remembered import Vectors, remember, shared_folder
-from turnmark.corpora.models import MODELS, model_path
+from turnmark.corpora.downloads.small_models import MODELS, model_path
 
 # A busy machine must not fail a test, so tests assert behavior and never wall time.
 settings.register_profile("turnmark", deadline=None)
 settings.load_profile("turnmark")
 # A background job of a shell ignores Ctrl-C. Without this, the processes that tests start and interrupt inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-# This must be set before any test imports torch; retrieval/models.py says why.
+# This must be set before any test imports torch; retrieval/embedding/model_loading.py says why.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 if os.environ.get("PYTEST_XDIST_WORKER"):
@@ -100,7 +100,7 @@ def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with FileLock(f"{built}.lock"), pytest.MonkeyPatch.context() as patch:
         if not built.exists():
             patch.setenv("TURNMARK_HOME", str(home))
-            from turnmark.retrieval.build import build_index
+            from turnmark.retrieval.index.build import build_index
 
             build_index(DEMO / "documents", "demo")
             shutil.copytree(home, built)

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Sequence
 
 import numpy as np
 
-from turnmark.evaluation.scores.stats import RESAMPLES, intervals, mean_figure
+from turnmark.evaluation.scores.cluster_statistics import RESAMPLES, intervals, mean_statistic
 
 
 def mean_interval(
@@ -24,5 +24,7 @@ def mean_interval(
     """
     numbers: dict[Hashable, int] = {}
     numbered = np.array([numbers.setdefault(cluster, len(numbers)) for cluster in clusters])
-    mean = mean_figure(np.array(values, dtype=float), numbered, np.array(weights or [1.0] * len(values), dtype=float))
+    mean = mean_statistic(
+        np.array(values, dtype=float), numbered, np.array(weights or [1.0] * len(values), dtype=float)
+    )
     return mean.value, *(intervals([mean], seed, resamples)[0] or (mean.value, mean.value))

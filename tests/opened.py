@@ -8,7 +8,7 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.serving.indexes import ServedIndexes
 from turnmark.assistant.serving.models import ServedGenerator, ServedModels
-from turnmark.retrieval.index import Index
+from turnmark.retrieval.index.index_api import Index
 
 
 def assistant_over(index: str | Index, generator: str = "extractive", **fields: Any) -> Assistant:

@@ -106,7 +106,7 @@ def _bytes(result: Any) -> int:
 
 def remember(vectors: Vectors, patch: pytest.MonkeyPatch) -> None:
     """Patch `minilm` to compute nothing twice in this process while `vectors` is on."""
-    from turnmark.retrieval.embed import Embedder
+    from turnmark.retrieval.embedding.embedders import Embedder
 
     def remembered(name: str) -> Callable[[Embedder, Sequence[str], str], Any]:
         plain = getattr(Embedder, name)

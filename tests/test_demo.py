@@ -10,7 +10,7 @@ import pytest
 from tests.demo import HEADLINES, table
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 
 FILES = Path(__file__).parents[1] / "corpora" / "demo" / "files"
 

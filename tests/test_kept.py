@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.stored import indexes_folder, lock_index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.search.opened_index import indexes_folder, lock_index
 
 
 @pytest.fixture(autouse=True)
@@ -108,7 +108,7 @@ def test_all_needs_a_confirmation_and_keeps_configuration_and_runs(turnmark, kep
 
 @pytest.mark.parametrize(("answer", "left"), [("n\n", EVERYTHING), ("", EVERYTHING), ("y\n", ["config.toml", "runs"])])
 def test_all_is_confirmed_on_a_terminal(turnmark, kept, monkeypatch, answer, left):
-    monkeypatch.setattr("turnmark.kept.stdin_is_terminal", lambda: True)
+    monkeypatch.setattr("turnmark.local_state.stdin_is_terminal", lambda: True)
     ran = turnmark("remove", "--all", stdin=answer)
     assert "Delete 8 items" in ran.out + ran.err
     assert (ran.code, "turnmark: canceled" in ran.err) == ((0, False) if answer == "y\n" else (1, True))

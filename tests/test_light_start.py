@@ -32,7 +32,7 @@ def test_a_command_loads_only_what_it_needs(words: list[str], used: set[str], sm
     ran = run(words, small_home)
     assert ran.returncode == 0, ran.stderr
     loaded = set(ran.stderr.splitlines()[-1].split())
-    assert "turnmark.retrieval.stored" in loaded
+    assert "turnmark.retrieval.search.opened_index" in loaded
     assert loaded & UNNEEDED <= used
 
 

@@ -13,7 +13,7 @@ import turnmark as tm
 from tests.opened import assistant_over, served_models
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.serving.app import make_app
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.text.segmentation import strip_citations
 
 PASSAGES = {
     "ferry-0-200": (

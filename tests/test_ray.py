@@ -29,15 +29,15 @@ from tests.patience import PATIENCE
 from tests.served import free_port
 from turnmark.core.console import NoProgress
 from turnmark.core.errors import TurnmarkError
-from turnmark.evaluation.runs import execution
+from turnmark.evaluation.runs import benchmark_run
 from turnmark.evaluation.runs.plan import plan_run
 from turnmark.evaluation.runs.ray_workers import use_workers
 from turnmark.evaluation.tasks.request import EvalRequest
-from turnmark.retrieval import build
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.stored import open_index
-from turnmark.retrieval.workers import Workers
+from turnmark.retrieval.index import build
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.components import verify_index
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.services.ray_cluster import Workers
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # otherwise other processes on the machine take precedence
@@ -119,7 +119,7 @@ def assert_same(first_name: str, second_name: str) -> None:
 def test_index_is_the_same_when_a_worker_is_killed_during_the_build(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "BLOCK", 8)
+    monkeypatch.setattr(build, "BLOCK_PASSAGES", 8)
     build_index(DEMO / "documents", "here")
     progress = KillsInTheMiddle(nodes, 16)
     report = build_index(DEMO / "documents", "there", engine="ray", progress=progress)
@@ -140,7 +140,7 @@ def test_run_is_the_same_when_a_node_dies_during_it(nodes: Nodes, tmp_path: Path
             benchmark="mtrag", setting="rag", retriever="bm25", concurrency=4, engine=engine, out=tmp_path / name
         )
 
-    local, _, _ = execution.run_plan(use_workers(plan_run(request("here", "local"))))
+    local, _, _ = benchmark_run.run_plan(use_workers(plan_run(request("here", "local"))))
     there_file = tmp_path / "there" / "predictions.jsonl"
     killed = threading.Event()
 
@@ -151,7 +151,7 @@ def test_run_is_the_same_when_a_node_dies_during_it(nodes: Nodes, tmp_path: Path
         killed.set()
 
     threading.Thread(target=kill_in_the_middle, daemon=True).start()
-    remote, _, gave_up = execution.run_plan(use_workers(plan_run(request("there", "ray"))))
+    remote, _, gave_up = benchmark_run.run_plan(use_workers(plan_run(request("there", "ray"))))
     assert killed.is_set()
     assert not gave_up
     assert (remote.n, remote.failed, remote.skipped) == (local.n, 0, 0)

@@ -29,7 +29,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (notes / "x\nturnmark: all is well\x1b[31m.md").write_text("# Tea\n\nThe teapot is blue.\n", encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(home))
-        from turnmark.retrieval.build import build_index
+        from turnmark.retrieval.index.build import build_index
 
         build_index(notes, "tea", retriever="bm25")
         build_index(notes, "corpus-x", retriever="bm25", internal=True)
@@ -114,7 +114,7 @@ def test_file_name_in_a_system_error_is_inert(turnmark, tmp_path, monkeypatch):
     home = tmp_path / "h\x1b[31m\nturnmark: forged"
     (home / "indexes" / "x" / "manifest.json").mkdir(parents=True)
     monkeypatch.setenv("TURNMARK_HOME", str(home))
-    import turnmark.retrieval.stored as stored
+    import turnmark.retrieval.search.opened_index as stored
 
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied", str(home))

@@ -12,8 +12,8 @@ import pytest
 from typer.main import get_command
 
 from turnmark.app import app
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.stored import indexes_folder
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.search.opened_index import indexes_folder
 
 
 def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:

@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from turnmark.assistant.config import AssistantConfig
     from turnmark.assistant.generators.base import Generator
     from turnmark.core.errors import TurnmarkError
-    from turnmark.retrieval.index import Index
+    from turnmark.evaluation.api import Run, compare, evaluate, score
+    from turnmark.retrieval.index.index_api import Index
     from turnmark.retrieval.types import Retriever
-    from turnmark.runs import Run, compare, evaluate, score
 
 _MODULES = {
     "Assistant": "turnmark.assistant.assistant",
     "AssistantConfig": "turnmark.assistant.config",
     "Chat": "turnmark.assistant.assistant",
     "Generator": "turnmark.assistant.generators.base",
-    "Index": "turnmark.retrieval.index",
+    "Index": "turnmark.retrieval.index.index_api",
     "Retriever": "turnmark.retrieval.types",
-    "Run": "turnmark.runs",
+    "Run": "turnmark.evaluation.api",
     "TurnmarkError": "turnmark.core.errors",
-    "compare": "turnmark.runs",
-    "evaluate": "turnmark.runs",
-    "score": "turnmark.runs",
+    "compare": "turnmark.evaluation.api",
+    "evaluate": "turnmark.evaluation.api",
+    "score": "turnmark.evaluation.api",
 }
 
 __all__ = [
@@ -54,7 +54,7 @@ def _open_describer(spec: str, budget: str | None) -> Any:
     return import_module("turnmark.assistant.describing").open_model_describer(spec, budget)
 
 
-import_module("turnmark.core.injected").describer_opener = _open_describer  # type: ignore[attr-defined]
+import_module("turnmark.core.hooks").describer_opener = _open_describer  # type: ignore[attr-defined]
 
 
 def __getattr__(name: str) -> Any:

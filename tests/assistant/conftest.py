@@ -9,7 +9,7 @@ import pytest
 
 from tests.assistant.notes import BERG, KETTLE, RADIO, TOASTER, notes
 from tests.conftest import DEMO
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.types import Hit
 
 

@@ -26,7 +26,7 @@ from turnmark.assistant.steps.agent import (
 from turnmark.assistant.steps.tools import DEFAULT_LINES, MAX_LINE_CHARACTERS, MAX_LINES, TOOLS, DocumentTools
 from turnmark.assistant.types import Event
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.types import Hit, RetrieverWrapper
 
 KETTLE = "What colour is the kettle?"

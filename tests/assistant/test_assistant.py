@@ -22,7 +22,7 @@ from turnmark.assistant.parts import embed_with
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Draft, Judgment, Usage
 from turnmark.core.errors import RequestError
-from turnmark.retrieval.fusion import Found
+from turnmark.retrieval.ranking.fusion import RankAndScore
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 
@@ -70,7 +70,7 @@ class First(Retriever):
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         passages = [passage for _, _, passage in next(self.index.store.pages(2))][:top_k]
-        found = {"first": Found(rank=1, score=1.0)}
+        found = {"first": RankAndScore(rank=1, score=1.0)}
         return [[Hit(passage=passage, score=1.0, found=found) for passage in passages] for _ in queries]
 
 

@@ -19,9 +19,9 @@ from turnmark.assistant.serving.app import make_app
 from turnmark.assistant.serving.pictures import PictureRequest, cited_picture
 from turnmark.assistant.session import picture_url
 from turnmark.assistant.types import Reply
-from turnmark.corpora.readers.pdf.picture import FRAME, page_picture
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import Index
+from turnmark.corpora.readers.pdf.page_picture import FRAME, page_picture
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.index_api import Index
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.servers import Say, ScriptedServer
 from turnmark.assistant.collection_questions import collection_question
 from turnmark.assistant.steps.counting import MAX_LISTED_DOCUMENTS
 from turnmark.corpora.types import Message
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 
 
 @pytest.fixture

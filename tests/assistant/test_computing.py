@@ -23,10 +23,10 @@ from turnmark.assistant.steps.long_tables import MAX_WHOLE_ROWS, long_tables
 from turnmark.assistant.steps.retrieve import grow_sections
 from turnmark.assistant.steps.tools import DocumentTools
 from turnmark.assistant.types import Reply
-from turnmark.corpora.data_tables import LARGE_CELLS
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.registry import open_retriever
+from turnmark.corpora.tables.data_tables import LARGE_CELLS
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.retriever_factory import open_retriever
 from turnmark.retrieval.types import Query
 
 UNDERSTOOD = Say("{}")

@@ -26,9 +26,9 @@ from turnmark.assistant.steps.decide import (
 )
 from turnmark.assistant.steps.retrieve import SearchOnce, SearchTwice, conversation_query
 from turnmark.assistant.turn import Part
-from turnmark.retrieval.fusion import Found
-from turnmark.retrieval.registry import open_retriever
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.ranking.fusion import RankAndScore
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.search.retriever_factory import open_retriever
 from turnmark.retrieval.types import Hit
 
 LABELS = json.loads((Path(__file__).parent / "decide_labels.json").read_text(encoding="utf-8"))
@@ -37,7 +37,7 @@ that they do not answer."""
 
 
 def hit(number: int, text: str, cosine: float | None = None) -> Hit:
-    found = {} if cosine is None else {"dense": Found(rank=number, score=cosine)}
+    found = {} if cosine is None else {"dense": RankAndScore(rank=number, score=cosine)}
     return hit_of(text, number, title="", found=found)
 
 

@@ -16,9 +16,9 @@ from tests.servers import Say, ScriptedServer, Status
 from turnmark.core.console import NoProgress
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.home import home
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.stored import open_index
-from turnmark.retrieval.watch import FolderWatch
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.folder_watch import FolderWatch
+from turnmark.retrieval.search.opened_index import open_index
 
 CHART = "A bar chart of weeks.\n\n| water | weeks |\n|---|---|\n| soft | 12 |\n| hard | 4 |"
 

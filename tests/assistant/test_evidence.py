@@ -9,7 +9,7 @@ from tests.opened import assistant_over
 from turnmark.assistant.steps.marks import lines_of
 from turnmark.assistant.steps.outlines import only_names
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from turnmark.assistant.session import (
     TurnRated,
 )
 from turnmark.core.errors import RequestError
-from turnmark.corpora import kiwi as kiwi_data
-from turnmark.corpora import mtrag as mtrag_data
+from turnmark.corpora.benchmarks import kiwi as kiwi_data
+from turnmark.corpora.benchmarks import mtrag as mtrag_data
 
 TALK = [
     "How do I keep a sourdough starter?",

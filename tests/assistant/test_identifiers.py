@@ -7,7 +7,7 @@ import pytest
 from tests.assistant.notes import notes
 from tests.opened import assistant_over
 from turnmark.assistant.steps.identifiers import has_identifier, identifiers_in
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 
 CODES = {"E-4867": "The sensor is dirty; clean it.", "E-5741": "The sensor is broken; replace it.",
          "K 208": "The belt is loose.", "ERR1042": "The valve is stuck.", "E-4861": "The sensor is cold."}  # fmt: skip

@@ -12,7 +12,7 @@ from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.steps.looking import MAX_LOOKS
 from turnmark.assistant.types import Reply
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 
 QUESTION = "What is in the corner of the chart of soft water?"
 

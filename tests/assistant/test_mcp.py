@@ -41,7 +41,7 @@ from turnmark.assistant.serving.indexes import ServedIndexes
 from turnmark.assistant.steps.support import stems
 from turnmark.assistant.types import Reply
 from turnmark.core.errors import RequestError
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 
 TOKEN = "a-token-for-the-tests"
 KNIFE = "handbook/sharpen-a-kitchen-knife.md"

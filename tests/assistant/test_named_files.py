@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from turnmark.assistant.steps.named_files import search_named_files
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.registry import open_retriever
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.retriever_factory import open_retriever
 from turnmark.retrieval.types import Query, Retriever
 
 

@@ -29,10 +29,10 @@ from turnmark.assistant.types import Checks, Judgment, Reply, Trace
 from turnmark.core.record import Record
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers.pdf.document import read_pdf
-from turnmark.corpora.readers.pdf.picture import YELLOW, page_picture
+from turnmark.corpora.readers.pdf.page_picture import HIGHLIGHT_COLOR, page_picture
 from turnmark.corpora.types import Document, Passage
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import Index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.index_api import Index
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def marked_share(png: bytes, top: float, bottom: float) -> float:
     image = Image.open(io.BytesIO(png)).convert("RGB")
     band = image.crop((0, int(top * image.height), image.width, int(bottom * image.height)))
     colours = band.getcolors(band.width * band.height) or []
-    return sum(count for count, colour in colours if colour == YELLOW) / (band.width * band.height)
+    return sum(count for count, colour in colours if colour == HIGHLIGHT_COLOR) / (band.width * band.height)
 
 
 def test_page_picture_marks_the_passage(index: Index) -> None:
@@ -131,7 +131,9 @@ def test_rotated_page_is_marked_at_its_text(tmp_path: Path) -> None:
     image = Image.open(buffer)
     assert image.width > image.height
     column = image.crop((int(0.55 * image.width), 0, int(0.65 * image.width), image.height))
-    assert YELLOW in {colour for _, colour in column.convert("RGB").getcolors(column.width * column.height) or []}
+    assert HIGHLIGHT_COLOR in {
+        colour for _, colour in column.convert("RGB").getcolors(column.width * column.height) or []
+    }
     assert marked_share(buffer.getvalue(), 0, 1) < 0.1
 
 

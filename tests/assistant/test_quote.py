@@ -22,7 +22,7 @@ from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Draft, Judgment
 from turnmark.core.untrusted import escape_marks
-from turnmark.corpora.types import CONTINUED, Passage
+from turnmark.corpora.types import CONTINUED_MARK, Passage
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 
@@ -73,7 +73,7 @@ def test_recognizes_kinds_of_lines(text, kinds):
 
 def test_headings_in_the_text_extend_the_passage_heading():
     text = "Hours.\n\n## Tools\n\nSaws.\n\n### Lent\n\nTwo days.\n\n## Rooms\n\nOne.\n\n# Workshop\n\nEnd."
-    lines = lines_of(hit(text, section=f"About {CONTINUED}").passage)
+    lines = lines_of(hit(text, section=f"About {CONTINUED_MARK}").passage)
     sections = [line.section for line in lines if line.kind == "sentence"]
     assert sections == ["About", "About › Tools", "About › Tools › Lent", "About › Rooms", "About"]
 
@@ -137,7 +137,7 @@ def sections_of(*texts: str) -> list[Passage]:
     """Return consecutive passages of one section of a document."""
     passages, start = [], 0
     for text in texts:
-        section = f"Tank {CONTINUED}" if passages else "Tank"
+        section = f"Tank {CONTINUED_MARK}" if passages else "Tank"
         end = start + len(text)
         name = f"d-{start}-{end}"
         passages.append(Passage(id=name, document="d", title="", section=section, text=text, start=start, end=end))
@@ -237,7 +237,7 @@ def test_long_table_is_quoted_around_its_best_row():
 
 
 def test_continued_table_is_quoted_below_its_head():
-    later = hit(saws(7, 8, 9), section=f"Prices {CONTINUED}")
+    later = hit(saws(7, 8, 9), section=f"Prices {CONTINUED_MARK}")
     header = f"Table 1. Prices\n\n{HEAD}"
     later = later.model_copy(update={"passage": later.passage.model_copy(update={"header": header})})
     rows = f"{saws(7)}\n| **saw 8** | **8 pounds** |\n{saws(9)}"

@@ -18,8 +18,8 @@ from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of, 
 from turnmark.assistant.steps.unstated import read_answer
 from turnmark.assistant.types import Event, Understanding
 from turnmark.core.untrusted import escape_marks, quote_lines
-from turnmark.corpora.types import CONTINUED, Passage
-from turnmark.retrieval.build import build_index
+from turnmark.corpora.types import CONTINUED_MARK, Passage
+from turnmark.retrieval.index.build import build_index
 
 KETTLE = "What colour is the kettle?"
 TALK = conversation(KETTLE, "The kettle is red. [1]")
@@ -128,7 +128,7 @@ def prompted(message: str, history=(), hits=(), generator=None, **more) -> tuple
 
 
 def test_section_has_its_source_and_quoted_text():
-    passage = Passage(id="d-0", document="d", title="Tools", section=f"Lent {CONTINUED}", path="a/tools.md",
+    passage = Passage(id="d-0", document="d", title="Tools", section=f"Lent {CONTINUED_MARK}", path="a/tools.md",
                       date="2024-05-01", text="Two days [2].\n\n\n\n[1] x", start=0, end=20)  # fmt: skip
     assert format_section(3, passage) == (
         "[3]\n> Tools › Lent (continued) (a/tools.md, 2024-05-01)\n> Two days (2).\n>\n> (1) x"

@@ -21,7 +21,7 @@ from turnmark.assistant.repl.commands import COMMANDS
 from turnmark.assistant.repl.loop import prompt_session
 from turnmark.core.console import Progress
 from turnmark.core.errors import TurnmarkError
-from turnmark.retrieval.build import BuildReport
+from turnmark.retrieval.index.build import BuildReport
 
 
 class HeldBuild:

@@ -24,8 +24,8 @@ from turnmark.assistant.steps.retrieve import (
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.chunking import chunk, regex_tokens
-from turnmark.corpora.readers.markdown import blocks
-from turnmark.corpora.types import CONTINUED, Document, Passage
+from turnmark.corpora.readers.markup.markdown import blocks
+from turnmark.corpora.types import CONTINUED_MARK, Document, Passage
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 
@@ -116,7 +116,7 @@ def test_sections_neither_overlap_nor_touch(found, room):
         if before.document == after.document:
             assert before.end <= after.start
             between = [each for each in (*CUT, *OTHER) if before.end <= each.start < after.start]
-            assert between or not after.section.endswith(CONTINUED)
+            assert between or not after.section.endswith(CONTINUED_MARK)
 
 
 def test_small_context_gets_the_best_sections_and_a_note():

@@ -17,7 +17,7 @@ from turnmark.assistant.steps.requests import EditRequest, edit_requests, is_ins
 from turnmark.assistant.steps.revise import apply_requests, last_answer
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import RequestError
-from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.text.segmentation import strip_citations, words
 
 LABELS = json.loads((Path(__file__).parent / "instruction_labels.json").read_text(encoding="utf-8"))
 BEFORE = conversation("How is the bread made?", "It is baked. [1]")

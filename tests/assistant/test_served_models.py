@@ -19,7 +19,7 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.serving.models import ServedModels, open_generators, open_models
 from turnmark.assistant.serving.request import Refusal
 from turnmark.core.errors import ErrorCollector, RequestError
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 
 DISK = "From which disk is the server installed?"
 

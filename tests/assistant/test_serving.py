@@ -29,7 +29,7 @@ from turnmark.assistant.serving.request import ChatRequest
 from turnmark.assistant.serving.turns import Turns
 from turnmark.assistant.session_files import read_session
 from turnmark.core.errors import TurnmarkError
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 
 pytestmark = pytest.mark.server
 

@@ -15,8 +15,8 @@ from tests.drawn import DescribesPictures, draw_bars
 from tests.evaluation.chromium import WHY, Page, browser, found
 from tests.patience import PATIENCE
 from tests.servers import Say, ScriptedServer
-from turnmark.corpora.readers.pdf.picture import YELLOW
-from turnmark.retrieval.build import build_index
+from turnmark.corpora.readers.pdf.page_picture import HIGHLIGHT_COLOR
+from turnmark.retrieval.index.build import build_index
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
 
@@ -167,7 +167,7 @@ def test_source_in_a_pdf_shows_its_page_with_the_passage_marked(tmp_path, monkey
         chromium.wait(lambda: chromium.run(below), seconds=5)
         assert all(url.startswith((running.url, f"blob:{running.url}")) for url in chromium.asked)
         picture = chromium.picture(tmp_path / "page.png")
-        assert YELLOW in {colour for _, colour in Image.open(picture).convert("RGB").getcolors(10**7) or []}
+        assert HIGHLIGHT_COLOR in {colour for _, colour in Image.open(picture).convert("RGB").getcolors(10**7) or []}
 
 
 def test_source_that_describes_a_picture_shows_it(tmp_path, monkeypatch, chromium):

@@ -17,8 +17,8 @@ from turnmark.assistant.serving.pictures import PictureRequest, cited_picture
 from turnmark.assistant.serving.request import Refusal
 from turnmark.assistant.session import cite, source_url
 from turnmark.assistant.session_files import list_sessions
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import Index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.index_api import Index
 
 HOME = {"setup": "# Setup\n\nThe oven at home is set to 180 degrees with the left knob.\n"}
 WORK = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.assistant.notes import conversation
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.steps.understand import MAX_PARTS, understand
-from turnmark.corpora.compound_qa import CompoundQuestion, stream_tasks
+from turnmark.corpora.benchmarks.compound_qa import CompoundQuestion, stream_tasks
 
 PARTS = Path(__file__).parents[1] / "data" / "compound_parts.jsonl"
 

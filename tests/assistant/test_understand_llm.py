@@ -28,8 +28,8 @@ from turnmark.assistant.steps.understand_llm import (
 )
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Event
-from turnmark.evaluation.calls.limits import Bounded
-from turnmark.retrieval.build import build_index
+from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
+from turnmark.retrieval.index.build import build_index
 
 TALK = conversation("How do I make Älplermagronen?", "Boil pasta and potatoes, add cheese. [1]")
 FOLLOW_UP = "And how much cheese?"
@@ -249,7 +249,7 @@ def classed(kind="non-standalone", reworded=REWRITE):
 
 def reworded(*replies, message=BROUGHT, history=BREAD, seconds=20.0):
     with ScriptedServer(*replies) as server:
-        bounded = Bounded(opened(server, "?retries=0"), time.monotonic() + seconds, seconds)
+        bounded = DeadlineGenerator(opened(server, "?retries=0"), time.monotonic() + seconds, seconds)
         return minimal(bounded, history, message), server.bodies
 
 

@@ -143,7 +143,7 @@ LOAF = "Loaf\nBake the loaf at 240 degrees for forty-five minutes. Idris Brannoc
 
 
 def minilm(texts):
-    from turnmark.retrieval.embed import open_embedder
+    from turnmark.retrieval.embedding.embedders import open_embedder
 
     return open_embedder("minilm").encode(list(texts), "passage")
 

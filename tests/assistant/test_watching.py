@@ -18,9 +18,9 @@ from tests.retrieval.conftest import write
 from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.open import up_to_date
-from turnmark.retrieval.build import build_again, build_index
-from turnmark.retrieval.components import remove_index
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.index.build import build_again, build_index
+from turnmark.retrieval.index.components import remove_index
+from turnmark.retrieval.search.opened_index import open_index
 
 ASK = "Which colour is the kettle?"
 NEW = "# Kettle\n\nThe colour of the kettle is green.\n"

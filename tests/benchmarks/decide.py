@@ -20,9 +20,9 @@ from tests.conversations.labels import read_labels
 from tests.opened import assistant_over
 from turnmark.assistant.steps import decide
 from turnmark.core.errors import RequestError
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 
 GRADES = ("answer", "partial", "unknown")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pypdfium2
 
-from turnmark.corpora.readers.pdf.glyphs import read_page
+from turnmark.corpora.readers.pdf.extraction.page_text import read_page
 
 LABELS = Path(__file__).with_name("figures.json")
 

@@ -19,9 +19,9 @@ from tests.conversations.opening import open_system
 from tests.conversations.scoring import score
 from turnmark.corpora.readers import read_source
 from turnmark.corpora.types import Document
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.registry import default_retriever, open_retriever
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
 from turnmark.retrieval.types import Query
 
 SHOWN = 5

@@ -29,11 +29,11 @@ from sklearn.metrics import classification_report, cohen_kappa_score
 from tests.conftest import DATA
 from tests.intervals import mean_interval
 from turnmark.assistant.refusal import refusal_extent, refusal_wording
-from turnmark.corpora.task_ids import conversation_of
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.benchmarks.task_ids import conversation_of
+from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message
-from turnmark.evaluation.check.checking import MIN_AGREEMENT
-from turnmark.evaluation.judging.extractive import (
+from turnmark.evaluation.check.index_check import MIN_AGREEMENT
+from turnmark.evaluation.judging.embedded_judge import (
     WEIGHTS_FILE,
     Embed,
     SentenceVectors,
@@ -41,9 +41,9 @@ from turnmark.evaluation.judging.extractive import (
     reply_features,
 )
 from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token_recall
-from turnmark.evaluation.scores.stats import draw_clusters, rank_correlations
+from turnmark.evaluation.scores.cluster_statistics import draw_clusters, rank_correlations
 from turnmark.evaluation.tasks.items import Case
-from turnmark.retrieval.embed import open_embedder
+from turnmark.retrieval.embedding.embedders import open_embedder
 from turnmark.retrieval.vector_cache import cache_by_text
 
 RATED = "mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"

@@ -24,8 +24,8 @@ BUILDS = (
 
 def build(folder: Path, embedder: str, retriever: str) -> str:
     """Build an index in another process; return its processor time, peak memory and size."""
-    from turnmark.retrieval.components import remove_index
-    from turnmark.retrieval.stored import indexes_folder
+    from turnmark.retrieval.index.components import remove_index
+    from turnmark.retrieval.search.opened_index import indexes_folder
 
     name = "language-price"
     command = ["index", "build", str(folder), "--name", name, "--embedder", embedder, "--retriever", retriever]
@@ -41,7 +41,7 @@ def build(folder: Path, embedder: str, retriever: str) -> str:
 
 def detection(folder: Path) -> str:
     """Return the processor time of the detection of each document's language, with the time of loading its model."""
-    from turnmark.corpora.languages import detect_language, detect_languages
+    from turnmark.corpora.text.languages import detect_language, detect_languages
 
     texts = {str(path): path.read_text(encoding="utf-8", errors="replace") for path in folder.rglob("*.md")}
     began = time.process_time()

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import psutil
 
-from turnmark.core.child import module_process
+from turnmark.corpora.readers.isolation import module_process
 
 SAMPLE_SECONDS = 0.05
 LABELS = (

@@ -110,7 +110,7 @@ def run_theirs(folder: Path, target: Path, chunk: str) -> None:
 
 def build_all(folder: Path, temporary: Path) -> Iterator[tuple[str, Cost, int]]:
     """Build every index; its label, its cost and its passages."""
-    from turnmark.retrieval.stored import open_index
+    from turnmark.retrieval.search.opened_index import open_index
 
     warm = temporary / "warm.md"
     warm.write_text("# Warm\n\nThe first build converts the model, which is kept.\n", encoding="utf-8")

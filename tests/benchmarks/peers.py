@@ -162,7 +162,7 @@ def bm25(corpus: Path) -> Iterator[Row]:
     from rank_bm25 import BM25Okapi
 
     import turnmark as tm
-    from turnmark.corpora.analysis import open_analyzer
+    from turnmark.corpora.text.analysis import open_analyzer
 
     texts = texts_of(corpus)
     index = tm.Index.build(corpus, "bm25", retriever="bm25")

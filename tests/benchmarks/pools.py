@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from turnmark.core.home import home
-from turnmark.corpora import mtrag
-from turnmark.retrieval.build import corpus_index
-from turnmark.retrieval.index import Index
+from turnmark.corpora.benchmarks import mtrag
+from turnmark.retrieval.index.build import corpus_index
+from turnmark.retrieval.index.index_api import Index
 
 POOLS = ("clapnq", "fiqa")
 

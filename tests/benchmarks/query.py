@@ -18,11 +18,11 @@ from collections.abc import Callable, Sequence
 
 from tests.benchmarks.pools import both_pools, middle_and_p95, turns
 from turnmark.assistant.steps.retrieve import conversation_query
-from turnmark.corpora.mtrag import MtragTask
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.registry import open_retriever
+from turnmark.corpora.benchmarks.mtrag import MtragTask
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.ranking.conversation_queries import Views
+from turnmark.retrieval.search.retriever_factory import open_retriever
 from turnmark.retrieval.types import Query, Retriever
-from turnmark.retrieval.views import Views
 
 SPECS = {"conversational?rerank=none": 25, "conversational": 300}
 """The retrievers, and the 95th percentile in milliseconds that each is to stay under."""

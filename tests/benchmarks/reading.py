@@ -17,8 +17,8 @@ from pathlib import Path
 from turnmark.corpora.chunking import regex_tokens
 from turnmark.corpora.readers import isolation
 from turnmark.corpora.readers.report import ReadingReport
-from turnmark.retrieval.components import CHUNK_SIZE, Window
-from turnmark.retrieval.reading import SourceReader
+from turnmark.retrieval.index.components import CHUNK_SIZE, Window
+from turnmark.retrieval.index.source_reading import SourceReader
 
 ROUNDS = 2
 

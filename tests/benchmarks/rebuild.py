@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from turnmark.retrieval.build import build_again, build_index
-from turnmark.retrieval.reading import SETTLED_NS
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.index.build import build_again, build_index
+from turnmark.retrieval.index.source_reading import SETTLED_NS
+from turnmark.retrieval.search.opened_index import open_index
 
 FILES = 1000
 EXCHANGED = 0.15

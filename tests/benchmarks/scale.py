@@ -70,8 +70,8 @@ def originals(texts: Sequence[str]) -> list[int]:
 
 def write_ours(corpus: Path) -> None:
     """Build the index."""
-    from turnmark.retrieval import build, components
-    from turnmark.retrieval.stored import indexes_folder
+    from turnmark.retrieval.index import build, components
+    from turnmark.retrieval.search.opened_index import indexes_folder
 
     if (indexes_folder() / NAME).is_dir():
         components.remove_index(NAME)
@@ -151,7 +151,7 @@ def main(count: int) -> None:
         write_copies(corpus, count)
         print(f"{count:,} passages, {corpus.stat().st_size / 2**20:,.0f} MiB of text")
         run_part("write-ours", str(corpus))
-        from turnmark.retrieval.stored import indexes_folder
+        from turnmark.retrieval.search.opened_index import indexes_folder
 
         size = bytes_under(indexes_folder() / NAME)
         run_part("write-theirs", str(corpus), str(theirs))

@@ -21,8 +21,8 @@ from tests.conversations.collections import COLLECTIONS
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import Collection
-from turnmark.retrieval.store import PassageStore
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.storage.passage_store import PassageStore
 
 
 def real_passages() -> list[Passage]:

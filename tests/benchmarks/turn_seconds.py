@@ -23,7 +23,7 @@ from tests.conversations.collections import collections_named
 from tests.conversations.labels import read_labels
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 
 ANSWER = (
     "Colleagues usually agree on it with whoever leads them [1]. Nobody needs a form, but somebody has to be told in "

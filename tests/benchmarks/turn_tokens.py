@@ -23,7 +23,7 @@ from tests.conversations.labels import read_labels
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.budget import count_tokens
-from turnmark.retrieval.build import build_index
+from turnmark.retrieval.index.build import build_index
 
 _MATERIAL = {
     "titles": re.compile(r"^Titles of the documents.*?(?=^Conversation so far)", re.MULTILINE | re.DOTALL),

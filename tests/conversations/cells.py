@@ -26,7 +26,7 @@ from tests.conversations.collections import LABELS, data_folder, fetch_hatch, wo
 from tests.conversations.labels import Half, Pattern
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.record import Record
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.text.segmentation import strip_citations
 
 LABEL_FILE = LABELS / "cells" / "cells.toml"
 
@@ -150,8 +150,8 @@ def judge(question: CellQuestion, reply: str) -> tuple[bool, bool]:
 def ask_all(documents: Sequence[TableDocument]) -> Iterator[tuple[TableDocument, CellQuestion, str]]:
     """Return every question with its reply without a model."""
     from tests.opened import assistant_over
-    from turnmark.retrieval.build import build_index
-    from turnmark.retrieval.stored import open_index
+    from turnmark.retrieval.index.build import build_index
+    from turnmark.retrieval.search.opened_index import open_index
 
     for document in documents:
         name = f"cells-{document.name}"

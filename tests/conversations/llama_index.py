@@ -32,9 +32,9 @@ from turnmark.assistant.generators import PromptMessage
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.untrusted import describe_error
 from turnmark.corpora.readers.folder import Globs, SourceFile, walk
-from turnmark.retrieval.embed import open_embedder
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.manifest import Manifest
+from turnmark.retrieval.embedding.embedders import open_embedder
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.storage.manifest import Manifest
 
 CHAT_MODE = "condense_plus_context"
 _REFUSAL = re.compile(r"\W*don['’]t know\W*", re.IGNORECASE)

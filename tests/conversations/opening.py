@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.conversations.systems import CountedGenerator, Product, Simple, System
 from turnmark.assistant.generators import open_generator
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.retrieval.index import Index
+from turnmark.retrieval.index.index_api import Index
 
 LOCAL_MODEL = "local:qwen2.5-coder-1.5b"
 SIMPLE, LLAMA_INDEX = "simple:", "llama-index+"

@@ -16,8 +16,8 @@ from tests.conversations.systems import Ask, System
 from turnmark.core.console import Progress
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import Index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.index_api import Index
 
 PRODUCT = ("corpora", "retrieval", "assistant", "turnmark/core")
 

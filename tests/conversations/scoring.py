@@ -9,7 +9,7 @@ from tests.conversations.labels import LabelledTurn
 from turnmark.assistant.refusal import UNSURE_TEXT, is_refusal, text_at_start
 from turnmark.assistant.types import Decision
 from turnmark.core.record import Record
-from turnmark.corpora.text import sentences, strip_citations
+from turnmark.corpora.text.segmentation import sentences, strip_citations
 
 COURTESY_WORDS = 30
 """Maximum words of a reply to a courtesy by a system that states no decision."""

@@ -12,10 +12,10 @@ from turnmark.assistant.generators import Completion, PromptMessage
 from turnmark.assistant.generators.base import CallOptions, GeneratorWrapper
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.session import Conversation, TurnAnswered
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.registry import default_retriever, open_retriever
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
 from turnmark.retrieval.types import Hit, Query
 
 Ask = Callable[[str], Answer]

@@ -12,7 +12,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.text.segmentation import strip_citations
 
 SEPARATOR = "|"
 """Separates the values of an answer."""

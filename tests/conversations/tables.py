@@ -15,7 +15,7 @@ from tests.conversations.labels import KINDS, Kind, LabelledTurn
 from tests.conversations.runner import HeldConversation
 from tests.conversations.scoring import FLAGS, Answer, Score, score
 from turnmark.core.untrusted import one_line
-from turnmark.evaluation.scores.stats import intervals, mean_figure
+from turnmark.evaluation.scores.cluster_statistics import intervals, mean_statistic
 
 QUESTIONS: tuple[Kind, ...] = ("answer", "compound", "steps", "unknown")
 ANSWERABLE: tuple[Kind, ...] = ("answer", "compound", "steps")
@@ -66,7 +66,7 @@ def _share(turns: Sequence[ScoredTurn]) -> dict[str, Any]:
     right = [float(turn.score.right) for turn in turns]
     numbers: dict[tuple[str, str], int] = {}
     conversations = [numbers.setdefault((turn.collection, turn.conversation), len(numbers)) for turn in turns]
-    mean = mean_figure(np.array(right), np.array(conversations), np.ones(len(right)), share=True)
+    mean = mean_statistic(np.array(right), np.array(conversations), np.ones(len(right)), share=True)
     (interval,) = intervals([mean], SEED)
     return {"right": int(sum(right)), "n": len(turns), "mean": mean.value, "ci95": interval and list(interval)}
 

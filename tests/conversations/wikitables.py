@@ -27,9 +27,9 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.core.console import Progress, shown_progress
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.record import Record
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.registry import default_retriever, open_retriever
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
 from turnmark.retrieval.types import RetrieverWrapper
 
 INDEX = "wikitables"

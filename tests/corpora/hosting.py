@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from turnmark.corpora import fetching
+from turnmark.corpora.downloads import data_sets
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
@@ -131,7 +131,7 @@ class Hosting:
 
     def __enter__(self) -> Hosting:
         for name, url in (("GITHUB_API", self.url), ("GITHUB_RAW", f"{self.url}/raw"), ("HUB", self.url)):
-            self._patch.setattr(fetching, name, url)
+            self._patch.setattr(data_sets, name, url)
         threading.Thread(target=lambda: self._server.serve_forever(poll_interval=0.01), daemon=True).start()
         return self
 

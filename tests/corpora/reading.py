@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.conftest import DATA, DEMO
-from turnmark.corpora.fetching import CATALOG
+from turnmark.corpora.downloads.data_sets import CATALOG
 from turnmark.corpora.readers import read_source
 from turnmark.corpora.types import Document, Problem
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.corpora.cell_dates import shown_date
-from turnmark.corpora.cell_numbers import shown_number
-from turnmark.corpora.column_types import (
+from turnmark.corpora.tables.cell_dates import read_date
+from turnmark.corpora.tables.cell_numbers import read_number
+from turnmark.corpora.tables.column_types import (
     CellValue,
     ColumnType,
     file_habits,
     gather_evidence,
-    joined_labels,
+    join_labels,
     repeats_labels,
 )
-from turnmark.corpora.total_rows import TotalRows
+from turnmark.corpora.tables.total_rows import TotalRows
 
 
 def types_of(*columns: Sequence[str], labels: Sequence[str] = (), language: str = "") -> list[ColumnType]:
@@ -215,7 +215,7 @@ def test_numbers_with_two_decimals_are_read_back(whole: int, cents: int, marks: 
 @given(st.dates(date(1900, 1, 1), date(2100, 1, 1)))
 def test_dates_are_read_back_in_every_form(day: date) -> None:
     assert values([f"{day:%d.%m.%Y}"]) == values([f"{day:%B} {day.day}, {day.year}"]) == [day.isoformat()]
-    shown = shown_date(f"{day:%d/%m/%Y}")
+    shown = read_date(f"{day:%d/%m/%Y}")
     assert shown is not None
     assert shown.day_first == day.isoformat()
     assert shown.month_first in (None, date(day.year, day.day, day.month).isoformat() if day.day <= 12 else None)
@@ -223,7 +223,7 @@ def test_dates_are_read_back_in_every_form(day: date) -> None:
 
 @given(st.text(max_size=80))
 def test_any_text_is_a_number_or_not_without_an_error(text: str) -> None:
-    number, day = shown_number(text), shown_date(text)
+    number, day = read_number(text), read_date(text)
     assert number is None or any(map(str.isdigit, text))
     assert day is None or any(map(str.isdigit, text))
     first, second = values([text, text])
@@ -318,7 +318,7 @@ def test_repeated_column_names_do_not_change_the_type_of_a_column() -> None:
 
 def test_a_second_row_of_names_tells_columns_apart() -> None:
     labels = ["Name", "Shots", "Shots", "Fouls"]
-    assert joined_labels(labels, [["", "Made", "%", ""], ["Ann", "4/9", "44", "1"], ["Ben", "1/2", "50", "2"]]) == [
+    assert join_labels(labels, [["", "Made", "%", ""], ["Ann", "4/9", "44", "1"], ["Ben", "1/2", "50", "2"]]) == [
         "Name",
         "Shots Made",
         "Shots %",
@@ -338,4 +338,4 @@ def test_a_second_row_of_names_tells_columns_apart() -> None:
     ],
 )
 def test_a_row_of_data_is_no_second_row_of_names(labels: list[str], rows: list[list[str]]) -> None:
-    assert joined_labels(labels, rows) is None
+    assert join_labels(labels, rows) is None

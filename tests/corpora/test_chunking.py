@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from tests.corpora.reading import beir_corpora, real_data
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
-from turnmark.corpora.readers import markdown, prose, read_source
-from turnmark.corpora.tables import tables_of
-from turnmark.corpora.text import heading_text
-from turnmark.corpora.types import CONTINUED, Document, Passage, without_continued
+from turnmark.corpora.readers import read_source
+from turnmark.corpora.readers.common import prose
+from turnmark.corpora.readers.markup import markdown
+from turnmark.corpora.tables.markdown_tables import tables_of
+from turnmark.corpora.text.segmentation import heading_text
+from turnmark.corpora.types import CONTINUED_MARK, Document, Passage, without_continued
 
 PARTS = st.sampled_from(
     [
@@ -71,7 +73,7 @@ def check_sections(document: Document, passages: list[Passage]) -> None:
         for start, path in below.items():
             if passage.start <= start < passage.end:
                 assert path[: len(names)] == names
-        assert section == previous or not passage.section.endswith(CONTINUED)
+        assert section == previous or not passage.section.endswith(CONTINUED_MARK)
         previous = section
 
 
@@ -130,7 +132,7 @@ def test_cuts_long_blocks_at_rows_or_sentences() -> None:
     assert len(passages) > 3
     assert all(passage.text.endswith(" |") for passage in passages)
     sentences = chunk(Document(id="d", title="", text=FILLER), regex_tokens, 30)
-    assert [passage.section for passage in sentences] == ["", CONTINUED, CONTINUED]
+    assert [passage.section for passage in sentences] == ["", CONTINUED_MARK, CONTINUED_MARK]
     assert all(passage.text.startswith("Some") and passage.text.endswith("it.") for passage in sentences)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.corpora.reading import JSON, jsonl
 from tests.corpora.reading import write as write_files
 from turnmark.core.errors import RequestError
-from turnmark.corpora import compound_qa
+from turnmark.corpora.benchmarks import compound_qa
 from turnmark.corpora.types import Problem
 
 FACTS = "data/Understanding/Understanding_Factual_Statement.jsonl"

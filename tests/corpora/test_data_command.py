@@ -12,12 +12,12 @@ import pytest
 
 from tests.conftest import DEMO
 from tests.corpora.reading import TASKS
-from turnmark.corpora.checking import CheckedData, check_folders
+from turnmark.corpora.benchmarks.checking import DataCheck, check_folders
 
 CLONE = DEMO / "mt-rag-benchmark"
 
 
-def figures(part: CheckedData) -> dict[str, tuple[Any, Any]]:
+def figures(part: DataCheck) -> dict[str, tuple[Any, Any]]:
     """Return the figures by name: the one here and the paper's."""
     return {figure.what: (figure.here, figure.paper) for figure in part.figures}
 

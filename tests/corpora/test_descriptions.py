@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.corpora.chunking import chunk, regex_tokens
-from turnmark.corpora.descriptions import clean_description, insert_descriptions
-from turnmark.corpora.readers.markdown import parse_markdown
+from turnmark.corpora.readers.markup.markdown import parse_markdown
+from turnmark.corpora.readers.picture_descriptions import clean_description, insert_descriptions
 from turnmark.corpora.types import Document, Picture
 
 TEXT = "# Kettle\n\nHow to use it.\n\n## Parts\n\n- lid\n- spout\n\nEnd.\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.corpora.made import read_one
-from turnmark.corpora.readers.encoded_data import without_encoded_data
-from turnmark.corpora.readers.markdown import parse_markdown
+from turnmark.corpora.readers.common.encoded_data import without_encoded_data
+from turnmark.corpora.readers.markup.markdown import parse_markdown
 
 
 def data_of(size: int) -> bytes:

@@ -16,11 +16,12 @@ from tests.corpora.hosting import COMMIT, Hosting, blob
 from tests.corpora.reading import MTRAG, TASKS, demo_files
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import home
-from turnmark.corpora import compound_qa, fetching, inscoqa, kiwi, mtrag
-from turnmark.corpora.fetching import (
+from turnmark.corpora.benchmarks import compound_qa, inscoqa, kiwi, mtrag
+from turnmark.corpora.downloads import data_sets
+from turnmark.corpora.downloads.data_sets import (
     CATALOG,
     MANIFEST,
-    Fetched,
+    FetchResult,
     entry_named,
     fetch,
     folder_of,
@@ -38,7 +39,7 @@ def demo(folder: str) -> dict[str, bytes]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching, "RETRIES", 1)
+    monkeypatch.setattr(data_sets, "RETRIES", 1)
     monkeypatch.setattr("pooch.core.time.sleep", lambda _: None)
 
 
@@ -48,7 +49,7 @@ def host() -> Iterator[Hosting]:
         yield hosting
 
 
-def fetched(_: Hosting, revision: str | None = None) -> Fetched:
+def fetched(_: Hosting, revision: str | None = None) -> FetchResult:
     return fetch(MTRAG, revision)
 
 

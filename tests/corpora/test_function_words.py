@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from turnmark.corpora.function_words import content_words, language_of
-from turnmark.corpora.text import reading_words, sentences
-from turnmark.retrieval.bm25 import BM25, BM25Settings, build_bm25
+from turnmark.corpora.text.function_words import content_words, language_of
+from turnmark.corpora.text.segmentation import reading_words, sentences
+from turnmark.retrieval.ranking.bm25 import BM25, BM25Settings, build_bm25
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from tests.corpora.reading import JSON, jsonl
 from tests.corpora.reading import write as write_files
 from turnmark.core.errors import RequestError
-from turnmark.corpora import inscoqa, rows
+from turnmark.corpora import jsonl_rows
+from turnmark.corpora.benchmarks import inscoqa
 from turnmark.corpora.types import Message, Problem
 
 
@@ -84,7 +85,7 @@ def test_names_missing_files(tmp_path: Path) -> None:
         inscoqa.load_tasks(tmp_path, "dev")  # type: ignore[arg-type]
     (tmp_path / "rows.jsonl").mkdir()
     with pytest.raises(RequestError, match=r"rows\.jsonl: cannot be read"):
-        list(rows.json_lines(tmp_path / "rows.jsonl", "rows.jsonl"))
+        list(jsonl_rows.json_lines(tmp_path / "rows.jsonl", "rows.jsonl"))
 
 
 def test_finds_splits_and_their_files(tmp_path: Path) -> None:

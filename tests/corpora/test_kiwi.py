@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.corpora.reading import JSON, jsonl
 from tests.corpora.reading import write as write_files
-from turnmark.corpora import kiwi
+from turnmark.corpora.benchmarks import kiwi
 from turnmark.corpora.types import Problem
 
 FILE = "interaction_data_new.jsonl"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from turnmark.corpora.analysis import join_analyzers, open_analyzer
-from turnmark.corpora.languages import LANGUAGES, detect_language, detect_languages, main_language
 from turnmark.corpora.readers import read_source
+from turnmark.corpora.text.analysis import join_analyzers, open_analyzer
+from turnmark.corpora.text.languages import LANGUAGES, detect_language, detect_languages, main_language
 from turnmark.corpora.types import Document
 
 

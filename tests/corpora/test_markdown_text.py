@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnmark.corpora.chunking import chunk, regex_tokens
-from turnmark.corpora.readers import html, markdown
-from turnmark.corpora.readers.prose import split_front_matter
+from turnmark.corpora.readers.common.prose import split_front_matter
+from turnmark.corpora.readers.markup import html, markdown
 
 PAGE = """---
 title: "Get reimbursed"

@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import Turnmark
 from turnmark.core.errors import TurnmarkError
-from turnmark.corpora.models import MODELS, ModelFile, NamedModel, fetch_model, is_complete, model_path
+from turnmark.corpora.downloads.small_models import MODELS, ModelFile, NamedModel, fetch_model, is_complete, model_path
 
 PARTS = (b"GGUF" + b"a" * 5000, b"b" * 3000)
 

@@ -73,7 +73,7 @@ def test_third_party_adds_reader_by_entry_point(tmp_path: Path, monkeypatch: pyt
         tmp_path / "site",
         {
             "shout.py": (
-                "from turnmark.corpora.readers.prose import parse_text\n"
+                "from turnmark.corpora.readers.common.prose import parse_text\n"
                 "def read(path, relative, progress):\n"
                 "    text = path.read_text()\n"
                 "    if 'fail' in text: raise KeyError('no such thing')\n"

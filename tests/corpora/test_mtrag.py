@@ -15,8 +15,8 @@ from tests.corpora.reading import jsonl, write, zipped
 from turnmark.core import home as home_module
 from turnmark.core.errors import RequestError
 from turnmark.core.home import home, unzip
-from turnmark.corpora import mtrag
-from turnmark.corpora.rows import Loaded
+from turnmark.corpora.benchmarks import mtrag
+from turnmark.corpora.jsonl_rows import LoadedRows
 from turnmark.corpora.types import Message
 
 TASKS = "mtrag-human/generation_tasks/reference.jsonl"
@@ -42,7 +42,7 @@ def row(**changes: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if value is not ...}
 
 
-def load_one(root: Path, fields: dict[str, Any]) -> Loaded[dict[str, mtrag.MtragTask]]:
+def load_one(root: Path, fields: dict[str, Any]) -> LoadedRows[dict[str, mtrag.MtragTask]]:
     write(root, {TASKS: jsonl(fields)})
     return mtrag.load_tasks(root, "mtrag")
 

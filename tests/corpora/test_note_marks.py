@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.corpora.made import book, read_one
-from turnmark.corpora.readers.html import render
-from turnmark.corpora.readers.markdown import parse_markdown
+from turnmark.corpora.readers.markup.html import render
+from turnmark.corpora.readers.markup.markdown import parse_markdown
 
 MARKS = [
     '<sup><a href="#a">2,3</a></sup>',

@@ -14,8 +14,15 @@ import pytest
 from tests.conftest import Turnmark
 from tests.corpora.packed import CHARACTERS, Reference, write_packed
 from turnmark.core.errors import TurnmarkError
-from turnmark.corpora.models import MULTILINGUAL, ModelFile, NamedModel, fetch_model, is_complete, model_path
-from turnmark.corpora.packed_bert import convert_packed, read_packed
+from turnmark.corpora.downloads.packed_bert import convert_packed, read_packed
+from turnmark.corpora.downloads.small_models import (
+    MULTILINGUAL,
+    ModelFile,
+    NamedModel,
+    fetch_model,
+    is_complete,
+    model_path,
+)
 
 TEXTS = ("teapots", "½ tea ﬁn", "茶\tteapot", "unknown letters")
 
@@ -66,7 +73,7 @@ def test_tokenizer_takes_the_best_pieces_and_normalizes_characters(folder: Path)
 
 
 def test_embedder_reads_prompts_and_limit_from_the_folder(folder: Path):
-    from turnmark.retrieval.embed import Embedder
+    from turnmark.retrieval.embedding.embedders import Embedder
 
     embedder = Embedder(folder, "small")
     prompt = len(embedder.tokenizer()("passage: "))

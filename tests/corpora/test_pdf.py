@@ -17,12 +17,12 @@ from tests.corpora.reading import problems, told
 from turnmark.core.home import home
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import isolation, read_source
-from turnmark.corpora.readers.pdf import ocr
-from turnmark.corpora.readers.pdf.boxes import Segment
+from turnmark.corpora.readers.common.prose import Unreadable
 from turnmark.corpora.readers.pdf.document import read, read_pdf
-from turnmark.corpora.readers.pdf.page import PdfPage, Rule, Word
-from turnmark.corpora.readers.pdf.ruled_tables import find_ruled_tables
-from turnmark.corpora.readers.prose import Unreadable
+from turnmark.corpora.readers.pdf.extraction import ocr
+from turnmark.corpora.readers.pdf.page.boxes import Segment
+from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Rule, Word
+from turnmark.corpora.readers.pdf.tables.ruled_tables import find_ruled_tables
 from turnmark.corpora.readers.registry import no_progress
 from turnmark.corpora.readers.report import ReadingReport
 from turnmark.corpora.types import Document, Problem
@@ -460,7 +460,7 @@ def test_joins_hyphenated_words_and_splits_ligatures(tmp_path: Path) -> None:
     canvas.save()
     text = " ".join(read_pdf(tmp_path / "a.pdf", "a.pdf").text.split())
     assert "of the confederation, whose flood-gates are shut." in text
-    from turnmark.corpora.readers.pdf.letters import normalize_letters
+    from turnmark.corpora.readers.pdf.page.letters import normalize_letters
 
     assert normalize_letters("eﬃcient ﬁnal ﬂood") == "efficient final flood"
     assert normalize_letters("caf´e na¨ıve") == "café naïve"

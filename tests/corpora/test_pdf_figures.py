@@ -12,9 +12,10 @@ from PIL import Image, ImageDraw
 
 from tests.corpora.made import printed, scan
 from turnmark.corpora.readers import read_file
-from turnmark.corpora.readers.pdf import figure_pictures, ocr
 from turnmark.corpora.readers.pdf.document import read_pdf
-from turnmark.corpora.readers.pictures import pictures_into
+from turnmark.corpora.readers.pdf.extraction import ocr
+from turnmark.corpora.readers.pdf.figures import figure_pictures
+from turnmark.corpora.readers.pictures.collector import pictures_into
 from turnmark.corpora.types import Document
 
 CAPTION = "Figure 1: Water in the mill pond by month."

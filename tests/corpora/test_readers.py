@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from tests.corpora.reading import beir_corpora, ids, problems, told, write
 from turnmark.core.errors import RequestError
-from turnmark.corpora.readers import MAX_BYTES, html, markdown, prose, read_source
+from turnmark.corpora.readers import MAX_BYTES, read_source
+from turnmark.corpora.readers.common import prose
+from turnmark.corpora.readers.markup import html, markdown
 from turnmark.corpora.types import Document, Problem
 
 

@@ -7,7 +7,7 @@ from email.message import EmailMessage
 from pathlib import Path
 
 from tests.corpora.made import book, paragraph, read_one, run, word, workbook
-from turnmark.corpora.readers import html, markdown
+from turnmark.corpora.readers.markup import html, markdown
 
 
 def test_numbers_of_a_list_and_lists_in_cells_of_its_tables_stay() -> None:

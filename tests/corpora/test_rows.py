@@ -14,21 +14,22 @@ from hypothesis import strategies as st
 
 from tests.conftest import DEMO
 from tests.corpora.reading import JSON, jsonl, write
-from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag, rows
-from turnmark.corpora.rows import RecordedQuery, read_recorded
+from turnmark.corpora import jsonl_rows
+from turnmark.corpora.benchmarks import compound_qa, inscoqa, kiwi, mtrag
+from turnmark.corpora.jsonl_rows import RecordedQuery, read_recorded
 from turnmark.corpora.types import Problem
 
 
 class Loader(NamedTuple):
     file: str
-    load: Callable[[Path], rows.Loaded[Any]]
+    load: Callable[[Path], jsonl_rows.LoadedRows[Any]]
     demo: str
 
     def row(self) -> bytes:
         """Return a valid row with its line end."""
         return (DEMO / self.demo / self.file).read_bytes().partition(b"\n")[0] + b"\n"
 
-    def read(self, root: Path, content: bytes) -> rows.Loaded[Any]:
+    def read(self, root: Path, content: bytes) -> jsonl_rows.LoadedRows[Any]:
         path = root / self.file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
@@ -88,14 +89,14 @@ def test_reports_huge_line_without_loading_it(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert [isinstance(item, Problem) for item in items] == [False, True, False]
     assert "the line is 50,000,011 bytes long; at most 16,777,216 are read" in str(items[1])
-    assert peak < 3 * rows.MAX_LINE_BYTES
+    assert peak < 3 * jsonl_rows.MAX_LINE_BYTES
 
 
 # --- files of recorded queries ---------------------------------------------------------------------------------------
 
 
 def read(tmp_path: Path, *rows: Any) -> tuple[dict[str, RecordedQuery], list[str]]:
-    path = write(tmp_path, {"queries.jsonl": jsonl(*rows)}) / "queries.jsonl"
+    path = write(tmp_path, {"queries.jsonl": jsonl(*jsonl_rows)}) / "queries.jsonl"
     loaded = read_recorded(path, path.name)
     return loaded.data, [str(problem) for problem in loaded.problems]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from turnmark.corpora.text import sentences
+from turnmark.corpora.text.segmentation import sentences
 
 CASES = """
 Das gilt z. B. für Drucker. | Danach neu starten.

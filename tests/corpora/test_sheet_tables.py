@@ -7,10 +7,10 @@ from pathlib import Path
 
 import openpyxl
 
-from turnmark.corpora.cell_numbers import shown_number
-from turnmark.corpora.data_tables import data_rows
 from turnmark.corpora.readers import read_source
 from turnmark.corpora.readers.office.grid import LARGE_CELLS, SAMPLE_ROWS
+from turnmark.corpora.tables.cell_numbers import read_number
+from turnmark.corpora.tables.data_tables import data_rows
 from turnmark.corpora.types import Document
 
 
@@ -51,7 +51,7 @@ def test_a_table_without_column_names_keeps_its_first_row(tmp_path: Path) -> Non
 def test_digits_with_an_e_may_be_a_code(tmp_path: Path) -> None:
     (tmp_path / "codes.csv").write_text("Prefix,Vendor\n10E451,North\n00E098,South\n", encoding="utf-8")
     (table,) = read(tmp_path / "codes.csv").tables
-    assert [shown_number(row.cells[0]) for row in data_rows(table)][:1] == [None]
+    assert [read_number(row.cells[0]) for row in data_rows(table)][:1] == [None]
 
 
 def test_years_as_column_names_are_no_row(tmp_path: Path) -> None:

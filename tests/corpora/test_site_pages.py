@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from turnmark.corpora.readers import html, markdown
+from turnmark.corpora.readers.markup import html, markdown
 
 
 def body(text: str, name: str = "x.md") -> str:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.core.untrusted import printable
-from turnmark.corpora import text as t
+from turnmark.core.untrusted import make_printable
+from turnmark.corpora.text import segmentation as t
 
 MARKDOWNISH = st.lists(
     st.sampled_from(
@@ -176,24 +176,24 @@ def test_strips_only_possible_citation_numbers(text: str, expected: str) -> None
 
 def test_converts_markdown_to_plain_text() -> None:
     assert (
-        t.plain("**a** _b_ `c*d` ![i](x)\n[l **k**](u) snake_case 5 < 6 &amp; ~~x~~")
+        t.strip_inline_markdown("**a** _b_ `c*d` ![i](x)\n[l **k**](u) snake_case 5 < 6 &amp; ~~x~~")
         == "a b c*d l k snake_case 5 < 6 & x"
     )
 
 
 def test_printable_removes_terminal_control_sequences() -> None:
     evil = "a\x1b[31mred\x1b]0;title\x07b\u202ec\u200bd\r\ne\tf\x9b2Jg\x1b]unterminated\ud800\x08"
-    assert printable(evil) == "aredbcd\ne\tfgunterminated\ufffd"
+    assert make_printable(evil) == "aredbcd\ne\tfgunterminated\ufffd"
 
 
 @settings(deadline=None)  # the first example imports the parsers
 @given(ANY_TEXT)
 def test_printable_text_has_no_control_characters_and_is_stable(text: str) -> None:
-    printed = printable(text)
+    printed = make_printable(text)
     assert not {c for c in printed if ord(c) < 32 and c not in "\n\t"} | {
         c for c in printed if c in "\x7f\x9b\u202e\u200b"
     }
-    assert printable(printed) == printed
+    assert make_printable(printed) == printed
     printed.encode("utf-8")
 
 
@@ -209,6 +209,6 @@ def test_printable_text_has_no_control_characters_and_is_stable(text: str) -> No
 )
 def test_hostile_text_takes_linear_time(bad: str) -> None:
     begun = time.process_time()
-    for function in (t.sentences, t.list_items, t.words, t.strip_citations, t.plain, printable):
+    for function in (t.sentences, t.list_items, t.words, t.strip_citations, t.strip_inline_markdown, make_printable):
         function(bad)
     assert time.process_time() - begun < 20  # quadratic time would take hours

@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 
 from turnmark.corpora.readers.pdf.document import read_pdf
-from turnmark.corpora.readers.pdf.layout import lay_out
-from turnmark.corpora.readers.pdf.page import Word
-from turnmark.corpora.readers.pdf.picture import YELLOW, page_picture
-from turnmark.corpora.readers.pdf.turning import Box
-from turnmark.corpora.readers.pdf.upright import PageMarks, upright_pages
+from turnmark.corpora.readers.pdf.extraction.orientation import PageMarks, upright_pages
+from turnmark.corpora.readers.pdf.layout.page_layout import lay_out
+from turnmark.corpora.readers.pdf.page.geometry import Box
+from turnmark.corpora.readers.pdf.page.page_records import Word
+from turnmark.corpora.readers.pdf.page_picture import HIGHLIGHT_COLOR, page_picture
 from turnmark.corpora.types import Document
 
 SIDE = 600  # points; the pages are square, so that text stays on them when they are turned
@@ -73,8 +73,8 @@ def test_reads_and_marks_pages_that_are_drawn_in_any_direction(tmp_path: Path, d
     document = page(path, draw, rotate)
     assert document.text == "# Opening hours\n\n" + " ".join(HOURS)
     marked = Image.open(io.BytesIO(page_picture(path, 1, HOURS[1]))).convert("RGB")
-    assert near_color(marked.rotate(rotate), turned(150, 450, degrees), YELLOW)  # on the second line
-    assert not near_color(marked.rotate(rotate), turned(150, 475, degrees), YELLOW)  # on the first
+    assert near_color(marked.rotate(rotate), turned(150, 450, degrees), HIGHLIGHT_COLOR)  # on the second line
+    assert not near_color(marked.rotate(rotate), turned(150, 475, degrees), HIGHLIGHT_COLOR)  # on the first
 
 
 def turned(x: float, y: float, degrees: float) -> tuple[float, float]:

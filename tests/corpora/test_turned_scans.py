@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
-from turnmark.corpora.readers.pdf import ocr
+from turnmark.corpora.readers.common.prose import Unreadable
 from turnmark.corpora.readers.pdf.document import read
-from turnmark.corpora.readers.pdf.picture import YELLOW, page_picture
-from turnmark.corpora.readers.prose import Unreadable
+from turnmark.corpora.readers.pdf.extraction import ocr
+from turnmark.corpora.readers.pdf.page_picture import HIGHLIGHT_COLOR, page_picture
 from turnmark.corpora.readers.registry import no_progress
 from turnmark.corpora.types import Document, Problem
 
@@ -47,7 +47,7 @@ def test_reads_and_marks_turned_and_skewed_scans(tmp_path: Path, degrees: int) -
 def has_mark(page: Image.Image, top: int) -> bool:
     """Return whether the middle of the line that is drawn at a height is marked."""
     line = page.crop((250, top + 22, 350, top + 34))
-    return YELLOW in {color for _, color in line.getcolors(line.width * line.height) or []}
+    return HIGHLIGHT_COLOR in {color for _, color in line.getcolors(line.width * line.height) or []}
 
 
 def test_lines_that_ocr_only_guessed_are_not_indexed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

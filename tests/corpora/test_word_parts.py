@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.corpora.made import by_pandoc, paragraph, read_one, run, word
-from turnmark.corpora.readers.office.embedded import embedded_blocks
+from turnmark.corpora.readers.office.word import embedded_blocks
 
 A = "http://schemas.openxmlformats.org/drawingml/2006/main"
 CHART = "http://schemas.openxmlformats.org/drawingml/2006/chart"

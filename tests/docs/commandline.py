@@ -9,8 +9,8 @@ from typing import Any
 import typer
 
 from turnmark.app import app
+from turnmark.core.command_line import mistakes_of
 from turnmark.core.errors import RequestError
-from turnmark.core.usage import mistakes_of
 
 NO_FLAGS = frozenset({"--help", "--install-completion", "--show-completion"})
 """Flags that every typer application has."""

@@ -21,11 +21,11 @@ RECORDS = {
         "turnmark.evaluation.records:Summary", "turnmark.evaluation.records:MetricSummary",
         "turnmark.evaluation.records:PublishedRow", "turnmark.evaluation.records:Panel",
     ),
-    "### `judgements.jsonl`": ("turnmark.evaluation.calls.judgments:StoredJudgment",),
-    "## An index": ("turnmark.retrieval.manifest:Manifest",),
-    "## A synthesis": ("turnmark.evaluation.synth.folder:SynthItem", "turnmark.evaluation.synth.folder:Reject"),
+    "### `judgements.jsonl`": ("turnmark.evaluation.calls.judgment_store:StoredJudgment",),
+    "## An index": ("turnmark.retrieval.storage.manifest:Manifest",),
+    "## A synthesis": ("turnmark.evaluation.synth.synthesis_folder:SynthItem", "turnmark.evaluation.synth.synthesis_folder:Reject"),
     "## Other files in `$TURNMARK_HOME`": (
-        "turnmark.corpora.fetching:FetchManifest", "turnmark.corpora.fetching:FetchedFile",
+        "turnmark.corpora.downloads.data_sets:FetchManifest", "turnmark.corpora.downloads.data_sets:FetchedFile",
     ),
     "## What `ask --json` prints": ("turnmark.assistant.types:Citation",),
 }  # fmt: skip

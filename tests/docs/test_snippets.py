@@ -81,7 +81,7 @@ def test_toml_blocks_are_valid_configuration(block: Block, scene: Scene, tmp_pat
 
 
 def _queries(path: Path) -> object:
-    from turnmark.corpora.rows import read_recorded
+    from turnmark.corpora.jsonl_rows import read_recorded
 
     loaded = read_recorded(path, path.name)
     assert not loaded.problems

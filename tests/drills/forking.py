@@ -45,7 +45,7 @@ def warm() -> None:
     import turnmark.assistant.open
     import turnmark.assistant.repl.loop
     import turnmark.assistant.steps.quote
-    import turnmark.retrieval.build  # noqa: F401
+    import turnmark.retrieval.index.build  # noqa: F401
 
 
 def turnmark(

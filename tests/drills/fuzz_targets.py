@@ -36,7 +36,8 @@ def _file(path: Path, load: Callable[[Path], Any]) -> Parse:
 
 def _data(folder: Path) -> dict[str, Target]:
     """Return a target for every data file of the benchmarks, in a copy of its folder."""
-    from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag, rows
+    from turnmark.corpora import jsonl_rows
+    from turnmark.corpora.benchmarks import compound_qa, inscoqa, kiwi, mtrag
 
     targets: dict[str, Target] = {}
 
@@ -64,7 +65,7 @@ def _data(folder: Path) -> dict[str, Target]:
     queries = b'{"_id": "1", "text": "|user|: hi", "variants": {"a": "b"}, "weights": {"a": 1}}\n'
     targets["own queries"] = (
         [queries],
-        _file(folder / "queries.jsonl", lambda path: rows.read_recorded(path, "queries.jsonl")),
+        _file(folder / "queries.jsonl", lambda path: jsonl_rows.read_recorded(path, "queries.jsonl")),
     )
     return targets
 
@@ -81,11 +82,11 @@ def _documents(folder: Path) -> dict[str, Target]:
     from turnmark.assistant.generators.replay import read_script
     from turnmark.assistant.prompts import PROMPTS_FOLDER, read_prompt
     from turnmark.assistant.settings import read_source_file
-    from turnmark.corpora.inspector import read_evaluation
-    from turnmark.corpora.mtrag import domain_of
+    from turnmark.corpora.benchmarks.inspector_raget import read_evaluation
+    from turnmark.corpora.benchmarks.mtrag import domain_of
     from turnmark.corpora.readers import read_source
-    from turnmark.corpora.readers.picture_size import DRAWABLE_FORMATS
-    from turnmark.evaluation.agreement.rows import gather
+    from turnmark.corpora.readers.pictures.image_size import DRAWABLE_FORMATS
+    from turnmark.evaluation.agreement.compared_answers import gather
     from turnmark.evaluation.storage.predictions import check_predictions, parse_run
 
     folder = folder / "documents"
@@ -145,7 +146,7 @@ def _pdf() -> bytes:
 def _stored(folder: Path) -> dict[str, Target]:
     """Return targets for files that one command writes and another reads."""
     from turnmark.assistant.session_files import read_session, sessions_folder
-    from turnmark.evaluation.report.stored import read_run
+    from turnmark.evaluation.report.finished_runs import read_run
 
     folder = folder / "own"
     home, run = folder / "home", folder / "run"

@@ -15,7 +15,7 @@ import pytest
 import turnmark as tm
 from tests.drills.tally import Effort, Tally
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.retrieval.tables import TableStore
+from turnmark.retrieval.tables.table_store import TableStore
 
 MAX_SECONDS = 60.0
 """Seconds for a statement, on a machine that is busy; its own limit is a few seconds of processor time."""

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tests.drills.forking import Ended, fine, turnmark
 from tests.drills.tally import Effort, Tally
-from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.manifest import Manifest, read_manifest
-from turnmark.retrieval.stored import StoredIndex
+from turnmark.retrieval.index.components import verify_index
+from turnmark.retrieval.search.opened_index import StoredIndex
+from turnmark.retrieval.storage.manifest import Manifest, read_manifest
 
 NOTES = 200
 LONGEST = 6.0

@@ -16,12 +16,12 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.generators import open_generator
 from turnmark.assistant.parts import AssistantParts
-from turnmark.corpora.rows import Source
+from turnmark.corpora.jsonl_rows import Source
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import measure_sample
 from turnmark.evaluation.tasks.task import Task
-from turnmark.retrieval.embed import open_embedder
+from turnmark.retrieval.embedding.embedders import open_embedder
 from turnmark.retrieval.vector_cache import Embed
 
 T = TypeVar("T", bound=Task)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from turnmark.corpora.types import CONTINUED, Passage
+from turnmark.corpora.types import CONTINUED_MARK, Passage
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 SPEC = "python:tests.evaluation.chapters:retriever"
@@ -14,7 +14,7 @@ TEXTS = ("The bell is old.", "A founder in London made the bell.", "It hangs in 
 def _section() -> list[Passage]:
     passages, start = [], 0
     for n, text in enumerate(TEXTS):
-        section = f"Bells {CONTINUED}" if n else "Bells"
+        section = f"Bells {CONTINUED_MARK}" if n else "Bells"
         end = start + len(text)
         name = f"book-{start}-{end}"
         passages.append(

@@ -9,7 +9,7 @@ from typing import Any
 from tests.evaluation.run_records import summarize
 from turnmark.core.home import write_json
 from turnmark.evaluation.records import DataUsed, RunManifest, Sample, Score, Summary
-from turnmark.evaluation.scores.summary import Facts, write_facts
+from turnmark.evaluation.scores.score_tally import Facts, write_facts
 from turnmark.evaluation.storage.journal import json_line
 
 IDS = tuple(f"c{conversation}<::>{turn}" for conversation in range(1, 7) for turn in (1, 2, 3))

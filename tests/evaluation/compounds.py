@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.evaluation.benched import assistant_of, items_of, minilm, open_task
-from turnmark.corpora.rows import Source
+from turnmark.corpora.jsonl_rows import Source
 from turnmark.evaluation.benchmarks.compound_qa.generation import CompoundQA
 from turnmark.evaluation.tasks.items import Item
 

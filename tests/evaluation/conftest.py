@@ -15,9 +15,9 @@ from tests.evaluation.compared import IDS, shifted
 from tests.evaluation.reported import write_run
 from tests.run_checker import problems_of_run
 from turnmark.corpora.types import Passage
-from turnmark.evaluation.runs import execution
+from turnmark.evaluation.runs import benchmark_run
 from turnmark.evaluation.runs.plan import Plan
-from turnmark.evaluation.storage import passages
+from turnmark.evaluation.storage import corpus_passages
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 # conversation, turn, domain, question, rewrite, answerability, question types, multi-turn, relevant passages
@@ -137,8 +137,8 @@ class Opener:
 def searched(plan: Plan, opener: Callable[..., Any]) -> Any:
     """What `run_plan` gives, with a stand-in for what opens a corpus."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passages, "open_corpus", opener)
-        return execution.run_plan(plan)
+        patch.setattr(corpus_passages, "open_corpus", opener)
+        return benchmark_run.run_plan(plan)
 
 
 @pytest.fixture(autouse=True)
@@ -210,5 +210,5 @@ def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def searching(opener: Opener, monkeypatch: pytest.MonkeyPatch) -> Opener:
     """Retrievers that count shared words, and what they were asked."""
-    monkeypatch.setattr(passages, "open_corpus", opener)
+    monkeypatch.setattr(corpus_passages, "open_corpus", opener)
     return opener

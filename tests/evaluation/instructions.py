@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.servers import Say
-from turnmark.corpora.rows import Source
+from turnmark.corpora.jsonl_rows import Source
 
 
 def row(**changes: Any) -> dict[str, Any]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.evaluation.benched import assistant_of, items_of, open_task
-from turnmark.corpora.rows import Source
-from turnmark.evaluation.benchmarks.kiwi.analyse import KiwiAnalyse
-from turnmark.evaluation.benchmarks.kiwi.revise import Kiwi
+from turnmark.corpora.jsonl_rows import Source
+from turnmark.evaluation.benchmarks.kiwi.analysis import KiwiAnalyse
+from turnmark.evaluation.benchmarks.kiwi.revision import Kiwi
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import measure_sample
 from turnmark.evaluation.tasks.task import Task

@@ -8,7 +8,7 @@ from typing import Any
 from tests.evaluation import writer
 from tests.evaluation.requests import request_of
 from turnmark.evaluation.records import Sample, Score, Summary
-from turnmark.evaluation.runs import execution
+from turnmark.evaluation.runs import benchmark_run
 from turnmark.evaluation.runs.plan import Plan, plan_run
 
 SIX = ("c1<::>1", "c1<::>2", "c2<::>1", "c3<::>1", "c3<::>2", "c4<::>2")
@@ -60,4 +60,4 @@ def planned(root: Path | None, out: Path, **changes: Any) -> Plan:
 
 
 def ran(root: Path | None, out: Path, **changes: Any) -> Ran:
-    return Ran(*execution.run_plan(planned(root, out, **changes))[:2])
+    return Ran(*benchmark_run.run_plan(planned(root, out, **changes))[:2])

@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from turnmark.corpora.compound_qa import Capability, QuestionType
-from turnmark.corpora.kiwi import FINE_TYPES, Coarse
-from turnmark.corpora.mtrag import Answerability
-from turnmark.evaluation.judging.judge import judge_presets, open_judges
+from turnmark.corpora.benchmarks.compound_qa import Capability, QuestionType
+from turnmark.corpora.benchmarks.kiwi import FINE_TYPES, CoarseType
+from turnmark.corpora.benchmarks.mtrag import Answerability
+from turnmark.evaluation.judging.judges import judge_presets, open_judges
 from turnmark.evaluation.model_names import short_name
 from turnmark.evaluation.records import MetricSummary, PublishedRow
-from turnmark.evaluation.scores.published import Fact, RunFacts, facts
+from turnmark.evaluation.scores.published_results import Fact, RunFacts, facts
 
 FOUR = ("clapnq", "cloud", "fiqa", "govt")
 COUNTS = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
@@ -78,7 +78,7 @@ CONTRACT = re.compile(
 VALUES: Mapping[str, frozenset[str]] = {
     "turn": frozenset({"first", "later"}), "standalone": frozenset({"standalone", "non-standalone"}),
     "answerability": frozenset(get_args(Answerability)), "capability": frozenset(get_args(Capability)),
-    "type": frozenset({*get_args(QuestionType), *get_args(Coarse)}), "instruction": frozenset(FINE_TYPES),
+    "type": frozenset({*get_args(QuestionType), *get_args(CoarseType)}), "instruction": frozenset(FINE_TYPES),
     "model": frozenset({"GPT-4", "GPT-3.5-turbo", "LLaMA-2-70b-chat"}),
 }  # fmt: skip
 OF_THE_PAPERS = {"references", "human evaluation", "split"}

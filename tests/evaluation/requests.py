@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from turnmark.core.errors import ErrorCollector
-from turnmark.evaluation.runs.requests import make_request
+from turnmark.evaluation.runs.request_options import make_request
 from turnmark.evaluation.tasks.request import EvalRequest
 
 

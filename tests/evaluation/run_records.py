@@ -9,8 +9,8 @@ from typing import Any
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import INSEVAL
 from turnmark.evaluation.metric_style import styles_by_name
 from turnmark.evaluation.records import Breakdowns, DataUsed, Metrics, RunManifest, Sample, Score
-from turnmark.evaluation.scores.summary import Facts, ScoreTally
-from turnmark.evaluation.tasks.measures import (
+from turnmark.evaluation.scores.score_tally import Facts, ScoreTally
+from turnmark.evaluation.tasks.standard_metrics import (
     LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,

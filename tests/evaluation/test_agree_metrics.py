@@ -15,10 +15,16 @@ from sklearn.metrics import accuracy_score, cohen_kappa_score, recall_score
 
 from tests.evaluation.rated import evaluation, write_evaluation
 from turnmark.core.errors import RequestError
-from turnmark.corpora.inspector import read_evaluation
-from turnmark.evaluation.agreement.measuring import annotators_agree
-from turnmark.evaluation.agreement.verdicts import confusion_tables, label_rates, table_figures
-from turnmark.evaluation.scores.stats import MIN_CLUSTERS, alpha_figure, correlation_figure, intervals, table_figure
+from turnmark.corpora.benchmarks.inspector_raget import read_evaluation
+from turnmark.evaluation.agreement.measurement import annotators_agree
+from turnmark.evaluation.agreement.verdict_agreement import confusion_tables, label_rates, statistics_of_tables
+from turnmark.evaluation.scores.cluster_statistics import (
+    MIN_CLUSTERS,
+    alpha_statistic,
+    correlation_statistic,
+    intervals,
+    table_statistic,
+)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +90,7 @@ def test_correlation_interval_equals_that_of_resampled_rows(seed, clusters, bala
     generator = np.random.default_rng(seed)
     metric, human = generator.integers(0, 9, 24).astype(float), generator.integers(2, 9, 24) / 2
     number = np.arange(24) % clusters
-    correlation = correlation_figure(metric, human, number, balanced)
+    correlation = correlation_statistic(metric, human, number, balanced)
     assert correlation.value == pytest.approx(in_plain_words(metric, human, balanced))
     draws = draw(generator, clusters)
     plain = [in_plain_words(metric[rows].tolist(), human[rows].tolist(), balanced) for rows in rows_of(draws, number)]
@@ -107,7 +113,9 @@ def test_three_raters_agree_as_defined_in_appendix_e(ratings, agree):
 
 
 def figure_of(truth, judged, read):
-    figure = table_figure(confusion_tables(truth, judged, np.arange(len(truth)))[1], partial(table_figures, name=read))
+    figure = table_statistic(
+        confusion_tables(truth, judged, np.arange(len(truth)))[1], partial(statistics_of_tables, name=read)
+    )
     return figure.value if figure else None
 
 
@@ -138,12 +146,14 @@ def test_table_figures_equal_those_of_resampled_rows(seed, clusters):
     _, tables = confusion_tables(truth, judged, number)
     for read, theirs in (("accuracy", accuracy_score), ("kappa", cohen_kappa_score)):
         expected = [theirs(truth[rows], judged[rows]) for rows in rows_of_draws]
-        assert table_figure(tables, partial(table_figures, name=read)).over(draws) == pytest.approx(
+        assert table_statistic(tables, partial(statistics_of_tables, name=read)).over(draws) == pytest.approx(
             [v for v in expected if np.isfinite(v)]
         )
     expected = [recall_score(truth[rows], judged[rows], average="macro", labels=sorted(set(truth[rows])),
                              zero_division=0) for rows in rows_of_draws]  # fmt: skip
-    assert table_figure(tables, partial(table_figures, name="mean_tpr")).over(draws) == pytest.approx(expected)
+    assert table_statistic(tables, partial(statistics_of_tables, name="mean_tpr")).over(draws) == pytest.approx(
+        expected
+    )
     units = [list(unit) for unit in generator.integers(1, 5, (20, 3)).astype(float)]
-    expected = [alpha_figure([units[r] for r in rows], "interval").value for rows in rows_of_draws]
-    assert alpha_figure(units, "interval", number).over(draws) == pytest.approx(expected)
+    expected = [alpha_statistic([units[r] for r in rows], "interval").value for rows in rows_of_draws]
+    assert alpha_statistic(units, "interval", number).over(draws) == pytest.approx(expected)

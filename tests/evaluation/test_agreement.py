@@ -11,10 +11,10 @@ from tests.evaluation.compared import IDS, shifted, write_run
 from tests.evaluation.rated import MODELS, PROPERTIES, evaluation, write_evaluation
 from tests.evaluation.reported import golden
 from turnmark.core.errors import RequestError
-from turnmark.evaluation.agreement.measuring import Agreement
-from turnmark.evaluation.agreement.measuring import measure_agreement as agreement
-from turnmark.evaluation.agreement.rows import gather
-from turnmark.evaluation.agreement.tables import printed_figures
+from turnmark.evaluation.agreement.agreement_tables import read_printed_statistics
+from turnmark.evaluation.agreement.compared_answers import gather
+from turnmark.evaluation.agreement.measurement import Agreement
+from turnmark.evaluation.agreement.measurement import measure_agreement as agreement
 
 HUMAN = "mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
 
@@ -228,7 +228,7 @@ def test_reproduces_the_published_human_evaluation(real_data, turnmark):
                 if row.subset == "answerable and partial" and row.systems == "without the reference"}  # fmt: skip
     errors = [
         abs(estimate.value - printed)
-        for name, figures in printed_figures()["correlations"].items() if name != "win-rate"
+        for name, figures in read_printed_statistics()["correlations"].items() if name != "win-rate"
         for metric, printed in figures.items()
         if (estimate := weighted[name, metric]) is not None
     ]  # fmt: skip

@@ -13,7 +13,7 @@ from tests.evaluation.mtrag_runs import ran, samples_of
 from tests.evaluation.requests import request_of
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.records import RunManifest
-from turnmark.evaluation.runs import execution
+from turnmark.evaluation.runs import benchmark_run
 from turnmark.evaluation.runs.plan import plan_run
 
 
@@ -36,7 +36,7 @@ def planned(root, out, *files, **fields):
 
 
 def scored(root, out, *files, **fields):
-    return execution.run_plan(planned(root, out, *files, **fields))[0]
+    return benchmark_run.run_plan(planned(root, out, *files, **fields))[0]
 
 
 def test_official_file_scores_match_hand_computed_values(benchmark_root, tmp_path, check_run):

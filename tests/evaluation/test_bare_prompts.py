@@ -10,16 +10,16 @@ from turnmark.assistant.prompts import ASSISTANT_PROMPTS, TAG_PLACEHOLDER
 from turnmark.assistant.steps.read import answer_prompt
 from turnmark.assistant.steps.understand_llm import rewrite_prompt, understand_prompt
 from turnmark.assistant.types import Understanding
-from turnmark.corpora import kiwi
-from turnmark.evaluation.benchmarks.compound_qa.modes import PROMPTS as MODES
-from turnmark.evaluation.benchmarks.compound_qa.modes import prompt_of
-from turnmark.evaluation.benchmarks.kiwi import judge as kiwi_judge
-from turnmark.evaluation.benchmarks.kiwi.revise import first_answer
-from turnmark.evaluation.benchmarks.kiwi.turns import Instruction
+from turnmark.corpora.benchmarks import kiwi
+from turnmark.evaluation.benchmarks.compound_qa.answer_modes import PROMPTS as MODES
+from turnmark.evaluation.benchmarks.compound_qa.answer_modes import prompt_of
+from turnmark.evaluation.benchmarks.kiwi import judge_task as kiwi_judge
+from turnmark.evaluation.benchmarks.kiwi.kiwi_task import Instruction
+from turnmark.evaluation.benchmarks.kiwi.revision import first_answer
 from turnmark.evaluation.prompts import JUDGES
-from turnmark.evaluation.synth.attempt import PROMPTS
+from turnmark.evaluation.synth.synthesis_attempt import PROMPTS
 from turnmark.evaluation.tasks.items import Item
-from turnmark.evaluation.tasks.turns import prompted_sample
+from turnmark.evaluation.tasks.turn_samples import prompted_sample
 
 FOLDERS = {"assistant": ASSISTANT_PROMPTS, "judges": JUDGES, "synth": PROMPTS}
 NAMES = [(users, name) for users, folder in FOLDERS.items() for name in folder.replaceable]

@@ -20,7 +20,7 @@ from turnmark.evaluation.judging.bertscore import (
     open_bert,
     rb_alg,
 )
-from turnmark.evaluation.judging.extractive import NoModel
+from turnmark.evaluation.judging.embedded_judge import NoModel
 from turnmark.evaluation.tasks.items import Case
 
 TEXTS = ["the ferry leaves at noon", "a boat sails at eleven", "the dog is on deck", "deck and dog is free of charge"]

@@ -12,15 +12,15 @@ import pytest
 from tests.conftest import DEMO
 from tests.evaluation.synth.player import Player
 from tests.servers import ScriptedServer
-from turnmark.corpora.text import sentences
-from turnmark.evaluation.check.checking import rank_of
+from turnmark.corpora.text.segmentation import sentences
+from turnmark.evaluation.check.index_check import rank_of
 from turnmark.evaluation.check.result import share
-from turnmark.evaluation.check.sentences import draw_sentences
+from turnmark.evaluation.check.sentence_sampling import draw_sentences
 from turnmark.evaluation.records import ContextRef
-from turnmark.evaluation.storage.passages import CorpusTexts
-from turnmark.retrieval.altered import altered_index
-from turnmark.retrieval.registry import open_retriever
-from turnmark.retrieval.stored import StoredIndex, open_index
+from turnmark.evaluation.storage.corpus_passages import CorpusTexts
+from turnmark.retrieval.index.changed_copy import copy_with_texts
+from turnmark.retrieval.search.opened_index import StoredIndex, open_index
+from turnmark.retrieval.search.retriever_factory import open_retriever
 from turnmark.retrieval.types import Query
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -51,7 +51,7 @@ def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("check-home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(home))
-        from turnmark.retrieval.build import build_index
+        from turnmark.retrieval.index.build import build_index
 
         build_index(DEMO / "documents", "demo", retriever="hybrid")
     return home
@@ -86,7 +86,7 @@ def masked(screen: str, folder: Path) -> str:
 def test_removing_a_sentence_in_a_copy_changes_no_other_passage(here):
     index = open_index("demo")
     (left, *_) = draw_sentences(index, 5, seed=0)
-    copy = altered_index(index, {left.passage.id: left.text}, here / "copy")
+    copy = copy_with_texts(index, {left.passage.id: left.text}, here / "copy")
     row = copy.store.rows_of([left.passage.id])[left.passage.id]
     (passage,) = copy.store.by_rows([row])
     assert left.sentence not in " ".join(passage.text.split())
@@ -117,7 +117,7 @@ def test_draws_unique_sentences_of_different_documents_by_seed(here):
 
 
 def test_repeated_sentences_are_not_drawn(here):
-    from turnmark.retrieval.build import build_index
+    from turnmark.retrieval.index.build import build_index
 
     sentence = "The kettle stands in the hall beside the stairs and is heated in the evening."
     text = f"{sentence} {'Nobody has ever found out ' * 8}why. {sentence}\n"
@@ -209,7 +209,7 @@ def test_refuses_a_folder_with_another_index_or_number(turnmark, here):
 
 
 def test_notes_that_a_small_index_has_fewer_sentences(turnmark, here):
-    from turnmark.retrieval.build import build_index
+    from turnmark.retrieval.index.build import build_index
 
     (here / "notes").mkdir()
     for name in ("kettle", "boiler"):

@@ -11,8 +11,8 @@ import pytest
 from tests.evaluation import writer
 from tests.evaluation.conftest import Opener, write_benchmark
 from tests.evaluation.reported import golden
-from turnmark.evaluation.storage import passages
-from turnmark.retrieval.kinds import RETRIEVERS
+from turnmark.evaluation.storage import corpus_passages
+from turnmark.retrieval.search.retriever_kinds import RETRIEVERS
 
 
 def score(turnmark, real_data, *more):
@@ -128,7 +128,7 @@ def test_hostile_names_are_escaped(turnmark, tmp_path):
 @pytest.mark.parametrize("query", ["questions", "conversation", "assistant"])
 def test_the_demo_is_searched_in_every_mode(turnmark, monkeypatch, query, check_run):
     opener = Opener()
-    monkeypatch.setattr(passages, "open_corpus", opener)
+    monkeypatch.setattr(corpus_passages, "open_corpus", opener)
     summary = turnmark.json("eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--query", query)
     assert summary["data"]["demo"]
     assert summary["notes"][0].startswith("demo data")

@@ -11,13 +11,13 @@ from lxml import html
 from tests.evaluation.compared import HEADLINE, IDS, facts_of, shifted, write_run
 from tests.evaluation.reported import golden
 from turnmark.core.errors import RequestError
-from turnmark.evaluation.calls.judgments import StoredJudgment
-from turnmark.evaluation.comparison.compare import RunComparison as Comparison
-from turnmark.evaluation.comparison.compare import compare_runs as compare
-from turnmark.evaluation.comparison.showing import comparison_markdown as markdown
-from turnmark.evaluation.comparison.showing import comparison_page as page
-from turnmark.evaluation.scores.published import facts
-from turnmark.evaluation.scores.summary import FACTS_FILE, read_facts, write_facts
+from turnmark.evaluation.calls.judgment_store import StoredJudgment
+from turnmark.evaluation.comparison.comparison_tables import comparison_markdown as markdown
+from turnmark.evaluation.comparison.comparison_tables import comparison_page as page
+from turnmark.evaluation.comparison.run_comparison import RunComparison as Comparison
+from turnmark.evaluation.comparison.run_comparison import compare_runs as compare
+from turnmark.evaluation.scores.published_results import facts
+from turnmark.evaluation.scores.score_tally import FACTS_FILE, read_facts, write_facts
 from turnmark.evaluation.storage.journal import json_line
 
 

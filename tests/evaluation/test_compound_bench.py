@@ -10,7 +10,7 @@ from tests.evaluation.benched import asked, items_of, open_task, values
 from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
 from tests.servers import Raw, Say
 from turnmark.assistant.generators import GeneratorError
-from turnmark.corpora import compound_qa
+from turnmark.corpora.benchmarks import compound_qa
 from turnmark.evaluation.benchmarks.compound_qa.generation import CompoundQA
 
 NAMES = [

@@ -18,7 +18,7 @@ from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.compound_qa.rubrics import (
     ERRORS,
     MARGINS,
-    PARTS,
+    SUB_QUESTIONS_RUBRIC,
     WHOLE_REPLY,
     compare_replies,
 )
@@ -120,7 +120,7 @@ def parted(*parts, order="", answer="All of it."):
 def test_separately_asked_parts_are_compared_one_by_one():
     judge = Speaks(lambda prompt: f"Verdict: [[{'A>B' if first_is(prompt, 'good') else 'B>A'}]]")
     case = parted(("One?", "good", "r1"), ("Two?", "poor", "r2"), ("Three?", "", "r3"), ("Four?", "good", " "))
-    outcome = PARTS.ask(judge, case, None)
+    outcome = SUB_QUESTIONS_RUBRIC.ask(judge, case, None)
     # good wins in both orders; poor loses first and wins second (B>A twice: the judge prefers what comes last);
     # the third was not answered; of the fourth nobody knows the answer.
     assert outcome.value == pytest.approx((1 + 0.5 + 0) / 3)
@@ -136,7 +136,7 @@ def test_parts_of_one_reply_are_extracted_first():
         return f"Verdict: [[{'A>B' if first_is(prompt, 'copied') else 'B>A'}]]"
 
     judge = Speaks(says)
-    outcome = PARTS.ask(judge, parted(("One?", None, "r1"), ("Two?", None, "r2")), None)
+    outcome = SUB_QUESTIONS_RUBRIC.ask(judge, parted(("One?", None, "r1"), ("Two?", None, "r2")), None)
     assert outcome.value == 0.5
     assert len(judge.prompts) == outcome.usage.calls == 4
     assert "All of it." in judge.prompts[0]
@@ -146,7 +146,7 @@ def test_parts_of_one_reply_are_extracted_first():
 def test_positions_follow_the_order():
     judge = Speaks(lambda prompt: f"Verdict: [[{'A>B' if first_is(prompt, 'good') else 'B>A'}]]")
     case = parted(("Two?", "good", "r"), ("Three?", "", "r"), ("One?", "good", "r"), order="1 2 0")
-    assert PARTS.ask(judge, case, None).also == {
+    assert SUB_QUESTIONS_RUBRIC.ask(judge, case, None).also == {
         "sub_win_rate[per question]": 2 / 3,
         "sub_win_rate.flips": 0.0, "sub_win_rate.q2@1": 1.0, "sub_win_rate.q3@2": 0.0, "sub_win_rate.q1@3": 1.0,
     }  # fmt: skip
@@ -156,17 +156,17 @@ def test_part_without_a_verdict_fails_the_sample():
     half = Speaks(lambda prompt: "Verdict: [[A>B]]" if first_is(prompt, OURS) else "I cannot say.")
     outcome = whole(half)
     assert (outcome.status, outcome.kind, outcome.usage.calls) == ("failed", "invalid", 3), "half a pair is no verdict"
-    outcome = PARTS.ask(Speaks(lambda _: "No."), parted(("One?", "x", "r")), None)
+    outcome = SUB_QUESTIONS_RUBRIC.ask(Speaks(lambda _: "No."), parted(("One?", "x", "r")), None)
     assert (outcome.status, outcome.reason.startswith("sub-question 1: ")) == ("failed", True)
-    assert PARTS.ask(Speaks(lambda _: "No."), parted(("One?", "x", "")), None).status == "not_applicable"
-    assert "--references" in (PARTS.without(Case(question="q", answer="a")) or "")
+    assert SUB_QUESTIONS_RUBRIC.ask(Speaks(lambda _: "No."), parted(("One?", "x", "")), None).status == "not_applicable"
+    assert "--references" in (SUB_QUESTIONS_RUBRIC.without(Case(question="q", answer="a")) or "")
 
 
 def test_empty_reply_loses_without_a_call():
     judge = labelled("A=B", "A=B")
     outcome = whole(judge, answer=" ")
     assert (outcome.status, outcome.value, outcome.also["preference"]) == ("scored", 0.0, 0.0)
-    parts = PARTS.ask(judge, parted(("One?", None, "r1"), ("Two?", None, "r2"), answer=""), None)
+    parts = SUB_QUESTIONS_RUBRIC.ask(judge, parted(("One?", None, "r1"), ("Two?", None, "r2"), answer=""), None)
     assert (parts.status, parts.value) == ("scored", 0.0)
     errors = ERRORS.ask(judge, Case(question="q", answer="", more=(("part 1", "One?"),)), None)
     assert (errors.value, errors.also) == (1.0, {"merged": 0.0, "wrong_language": 0.0})

@@ -10,7 +10,8 @@ from tests.evaluation.benched import asked, assistant_of, done, items_of, open_t
 from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
 from tests.servers import Say
 from turnmark.assistant.generators import GeneratorError
-from turnmark.evaluation.benchmarks.compound_qa.generation import CompoundQA, modes
+from turnmark.evaluation.benchmarks.compound_qa import answer_modes
+from turnmark.evaluation.benchmarks.compound_qa.generation import CompoundQA
 from turnmark.evaluation.records import SubAnswer
 
 PARTS = ("When was the lamp lit?", "What did the lamp burn?", "Until when did the horn sound?")
@@ -18,7 +19,7 @@ THREE = " ".join(PARTS)
 NAME = "Understanding/Factual-Statement/x_1"
 
 
-@pytest.mark.parametrize("mode", list(modes.PROMPTS))
+@pytest.mark.parametrize("mode", list(answer_modes.PROMPTS))
 def test_a_mode_asks_once_with_question_and_fenced_context(tmp_path, mode):
     bench, [with_context, closed] = bench_of(tmp_path, row(), row(ID="x_2", context=None), setting=mode)
     sample, [body] = asked(bench, with_context, Say("<think>Hm.</think>In 1868; rape oil."))
@@ -120,7 +121,7 @@ def test_four_orders_put_every_part_in_every_position(tmp_path):
     assert [item.task.question for item in items] == [THREE, f"{b} {a} {c}", f"{b} {c} {a}", f"{c} {a} {b}"]
     assert [item.facts.labels["order"] for item in items] == [(f"order{n}",) for n in (1, 2, 3, 4)]
     assert len({item.facts.cluster for item in items}) == 1
-    assert len({(part, place) for order in modes.ORDERS for place, part in enumerate(order)}) == 9
+    assert len({(part, place) for order in answer_modes.ORDERS for place, part in enumerate(order)}) == 9
     source = written(tmp_path, row(com_question=THREE), kind="Cause-and-Effect")
     another = open_task(CompoundQA, source, "positions")
     assert len(items_of(another)) == 4, "only Factual-Statement questions are asked in other orders"
@@ -151,7 +152,7 @@ def test_coverage_is_measured_by_part_and_position(tmp_path):
 
 
 def test_reports_what_a_mode_needs(turnmark, tmp_path):
-    for mode in modes.PROMPTS:
+    for mode in answer_modes.PROMPTS:
         message = turnmark.refused("eval", "compound-qa", "--setting", mode, "--domains", "Baking")
         assert "--generator" in message
         assert "no domain 'Baking'" in message

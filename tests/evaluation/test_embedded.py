@@ -12,7 +12,7 @@ import pytest
 from tests.patience import PATIENCE
 from turnmark.assistant.refusal import refusal_extent, refusal_wording
 from turnmark.corpora.types import Message
-from turnmark.evaluation.judging.extractive import (
+from turnmark.evaluation.judging.embedded_judge import (
     APPROPRIATENESS,
     COMPLETENESS,
     FAITHFULNESS,
@@ -23,7 +23,7 @@ from turnmark.evaluation.judging.extractive import (
     reply_features,
 )
 from turnmark.evaluation.tasks.items import Case
-from turnmark.retrieval.embed import shared_embedder
+from turnmark.retrieval.embedding.embedders import shared_embedder
 
 PASSAGES = (
     "The night ferry leaves Harwich at eleven in the evening and reaches the Hook of Holland at eight. Cabins have to "
@@ -180,7 +180,7 @@ def test_agrees_with_the_official_judge(real_data: Path):
 SCRIPT = """
 import threading, time
 import numpy as np
-from turnmark.retrieval.embed import SharedEmbed
+from turnmark.retrieval.embedding.embedders import SharedEmbed
 
 began = threading.Event()
 

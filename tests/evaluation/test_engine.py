@@ -18,8 +18,8 @@ from turnmark.assistant.settings import Budget
 from turnmark.assistant.types import Usage
 from turnmark.core.console import NoProgress
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.runs import answering
-from turnmark.evaluation.runs.answering import Limits, RunOutcome, SampleJob, generate
+from turnmark.evaluation.runs import sample_scheduler
+from turnmark.evaluation.runs.sample_scheduler import Limits, RunOutcome, SampleJob, generate
 from turnmark.evaluation.storage.run_folder import open_run
 from turnmark.evaluation.tasks.items import Item
 
@@ -194,7 +194,7 @@ def test_hanging_sample_is_abandoned_and_its_late_result_ignored(tmp_path):
 
 
 def test_run_in_which_every_sample_hangs_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(answering, "MAX_HANGING_WORKERS", 5)
+    monkeypatch.setattr(sample_scheduler, "MAX_HANGING_WORKERS", 5)
     free = threading.Event()
 
     def answer(item, _):

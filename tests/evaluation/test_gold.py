@@ -12,11 +12,11 @@ from tests.evaluation.benched import assistant_of, bags_of_words, items_of
 from tests.evaluation.requests import request_of
 from turnmark.assistant.generators.base import Completion, GeneratorError
 from turnmark.assistant.types import Usage
-from turnmark.corpora import compound_qa, inscoqa, kiwi, mtrag
-from turnmark.evaluation.benchmarks.kiwi.turns import Instruction
-from turnmark.evaluation.benchmarks.mtrag.passages import MtragTurn
-from turnmark.evaluation.storage.passages import FirstPassages
-from turnmark.evaluation.tasks.benchmark import benchmarks
+from turnmark.corpora.benchmarks import compound_qa, inscoqa, kiwi, mtrag
+from turnmark.evaluation.benchmarks.kiwi.kiwi_task import Instruction
+from turnmark.evaluation.benchmarks.mtrag.setting_passages import MtragTurn
+from turnmark.evaluation.storage.corpus_passages import FirstPassages
+from turnmark.evaluation.tasks.declarations import benchmarks
 from turnmark.evaluation.tasks.registry import find_task, import_tasks
 from turnmark.retrieval.types import Retriever
 

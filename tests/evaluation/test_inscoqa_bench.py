@@ -11,9 +11,9 @@ from tests.evaluation.benched import asked, assistant_of, done, minilm, only, op
 from tests.evaluation.conftest import WordCount
 from tests.evaluation.instructions import row, written
 from tests.servers import Say
-from turnmark.corpora import inscoqa
+from turnmark.corpora.benchmarks import inscoqa
 from turnmark.corpora.readers import read_rows
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Document, Problem
 from turnmark.evaluation.benchmarks.inscoqa.generation import InsCoQA, pool, write_pool
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import judged_steps

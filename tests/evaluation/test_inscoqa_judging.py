@@ -13,7 +13,7 @@ from tests.evaluation.judged_runs import done, values
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import open_generator
-from turnmark.corpora import inscoqa
+from turnmark.corpora.benchmarks import inscoqa
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import (
     INSEVAL,
@@ -23,9 +23,9 @@ from turnmark.evaluation.benchmarks.inscoqa.rubrics import (
     InsevalReply,
     extractive_inseval,
 )
-from turnmark.evaluation.judging.extractive import NoModel
+from turnmark.evaluation.judging.embedded_judge import NoModel
 from turnmark.evaluation.tasks.items import Case
-from turnmark.retrieval.embed import open_embedder
+from turnmark.retrieval.embedding.embedders import open_embedder
 
 
 def case(*steps, answer="Light it, wait, bake.", expected=REFERENCE_STEPS):

@@ -9,7 +9,7 @@ import pytest
 
 from tests.evaluation.judged_runs import ANSWERS, done, judge, lines, official, spec_of, values
 from tests.servers import ScriptedServer
-from turnmark.corpora import mtrag
+from turnmark.corpora.benchmarks import mtrag
 from turnmark.evaluation.judging.bertscore import bert_recall, open_bert
 
 RB_ALG, RECALL, PRECISION = (f"{name}[tiny-bert]" for name in ("rb_alg", "bert_recall", "bert_k_precision"))

@@ -14,7 +14,7 @@ from tests.evaluation.judged_runs import done, eval_words, judge, lines, reasons
 from tests.servers import ScriptedServer
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
-from turnmark.evaluation.calls.budget import spent_on_judges
+from turnmark.evaluation.calls.cost_estimates import spent_on_judges
 from turnmark.evaluation.prompts import own_prompts
 
 JUDGE = f"{costly.SPEC}?metrics=rl_mtb"

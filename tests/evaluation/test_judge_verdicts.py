@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.evaluation.benchmarks.compound_qa.rubrics import FIVE_LABELS
-from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK, IDK_JUDGE, RATING, RB_LLM, RL_F, relevance
-from turnmark.evaluation.judging.verdicts import Labels, RatingScale, Verdict, ask_verdict, read_verdict, spoken
+from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK_JUDGE, IDK_LABELS, RATING, RB_LLM, RL_F, relevance
+from turnmark.evaluation.judging.verdicts import (
+    Labels,
+    RatingScale,
+    Verdict,
+    ask_verdict,
+    read_verdict,
+    strip_reasoning,
+)
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome
 
@@ -75,7 +82,7 @@ def test_broken_replies_fail_or_give_the_verdict_they_contain(row):
 
 
 OFFERS = (
-    IDK,
+    IDK_LABELS,
     FIVE_LABELS,
     RATING,
     RatingScale(name="Score", low=0, high=100),
@@ -97,12 +104,12 @@ def test_parser_never_raises_and_returns_only_offered_labels(text, offer):
     elif isinstance(offer, Labels):
         assert verdict.label in offer.offered
         assert verdict.value is None
-        assert verdict.label.casefold() in spoken(text).casefold()
+        assert verdict.label.casefold() in strip_reasoning(text).casefold()
     else:
         assert offer.low <= verdict.value <= offer.high
         assert f"{verdict.value:g}" == verdict.label
 
 
-@given(TEXTS, st.sampled_from(IDK.offered))
+@given(TEXTS, st.sampled_from(IDK_LABELS.offered))
 def test_last_verdict_counts(text, label):
-    assert read_verdict(f"{text}</think>\nVerdict: [[{label}]]", IDK) == Verdict(label=label)
+    assert read_verdict(f"{text}</think>\nVerdict: [[{label}]]", IDK_LABELS) == Verdict(label=label)

@@ -12,15 +12,15 @@ from turnmark.evaluation.benchmarks.compound_qa.rubrics import FIVE_LABELS
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import INSEVAL
 from turnmark.evaluation.benchmarks.mtrag.rubrics import (
     CLARIFICATION,
-    IDK,
     IDK_JUDGE,
+    IDK_LABELS,
     RB_LLM,
     RL_F,
     RL_MTB,
     YES_NO,
     relevance,
 )
-from turnmark.evaluation.judging.judged import panel_outcome
+from turnmark.evaluation.judging.panel import panel_outcome
 from turnmark.evaluation.judging.rubrics import judgment_key as key_of
 from turnmark.evaluation.judging.verdicts import RatingScale, Verdict, read_verdict
 from turnmark.evaluation.tasks.items import Case
@@ -134,7 +134,7 @@ def test_a_prompt_without_marks_shows_the_material_as_the_official_scripts_do(tm
         ("Rating: [[5]]", RatingScale(name="Rating"), "5"), ("Good.\nTotal rating: 8", RatingScale(name="Rating"), "8"),
         ("Feedback:: Total rating: 7.5", RatingScale(name="Rating"), "7.5"),
         ("Overall Rating: 8/10", RatingScale(name="Rating"), "8"), ("**Rating:** 8", RatingScale(name="Rating"), "8"),
-        ("Rating: 6 out of 10", RatingScale(name="Rating"), "6"), ("no", IDK, "no"), ("Partial.", IDK, "partial"),
+        ("Rating: 6 out of 10", RatingScale(name="Rating"), "6"), ("no", IDK_LABELS, "no"), ("Partial.", IDK_LABELS, "partial"),
         ("[[A>B]]", FIVE_LABELS, "A>B"), ("Reply A says more. [B»A]", FIVE_LABELS, "B>>A"),
         ("1. It is fine [1].\n2. [A≈B]", FIVE_LABELS, "A=B"),
         ('```json\n{"decision": "yes", "explanation": "it asks"}\n```', YES_NO, "yes"),

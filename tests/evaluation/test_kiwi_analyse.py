@@ -13,8 +13,8 @@ from tests.evaluation.kiwis import ANSWER, four_turns, items_of, means, session,
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import open_generator
-from turnmark.corpora import kiwi
-from turnmark.evaluation.benchmarks.kiwi.analyse import (
+from turnmark.corpora.benchmarks import kiwi
+from turnmark.evaluation.benchmarks.kiwi.analysis import (
     PROMPTS,
     KiwiAnalyse,
     TurnLabels,
@@ -22,8 +22,8 @@ from turnmark.evaluation.benchmarks.kiwi.analyse import (
     retrieved_by_rules,
 )
 from turnmark.evaluation.records import Summary
-from turnmark.evaluation.report.paper import paper_tables
-from turnmark.evaluation.report.rendering import draw
+from turnmark.evaluation.report.output_formats import draw
+from turnmark.evaluation.report.paper_comparison import paper_tables
 
 
 def made(**changes):

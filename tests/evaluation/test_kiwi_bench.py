@@ -11,8 +11,8 @@ from tests.evaluation.benched import asked, items_of, only, open_task, values
 from tests.evaluation.kiwis import ANSWER, revising, session, turn, written
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError
-from turnmark.corpora import kiwi
-from turnmark.evaluation.benchmarks.kiwi.revise import Kiwi
+from turnmark.corpora.benchmarks import kiwi
+from turnmark.evaluation.benchmarks.kiwi.revision import Kiwi
 from turnmark.evaluation.records import Sample
 
 DEMO = kiwi.locate(None)

@@ -12,10 +12,10 @@ from tests.evaluation.benched import open_task, values
 from tests.evaluation.judged_runs import lines
 from tests.evaluation.kiwis import ANSWER, items_of, session, turn, written
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.evaluation.benchmarks.kiwi.revise import Kiwi
+from turnmark.evaluation.benchmarks.kiwi.revision import Kiwi
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Item
-from turnmark.evaluation.tasks.turns import EarlierTurn
+from turnmark.evaluation.tasks.turn_samples import EarlierTurn
 
 STYLE = {"instruction_type": "stylistic"}
 

@@ -17,9 +17,9 @@ from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.generators import GeneratorError
 from turnmark.core.errors import RequestError
-from turnmark.corpora import kiwi
-from turnmark.corpora.kiwi import Session
-from turnmark.evaluation.benchmarks.kiwi.judge import JudgedTurn, KiwiJudge, split
+from turnmark.corpora.benchmarks import kiwi
+from turnmark.corpora.benchmarks.kiwi import Session
+from turnmark.evaluation.benchmarks.kiwi.judge_task import JudgedTurn, KiwiJudge, split_turns
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.metric import measure_sample
 
@@ -43,10 +43,10 @@ def sessions_of(*sizes):
 def test_the_papers_1260_turns_are_split_as_in_the_paper():
     paper = sessions_of(*[(f"q{n // 3}", 6 if n < 90 else 5) for n in range(234)])
     assert sum(len(turn_of_session.turns) for turn_of_session in paper) == 1260
-    part_of = split(paper, 0)
+    part_of = split_turns(paper, 0)
     assert Counter(part_of.values()) == {"train": 888, "validation": 186, "test": 186}
     assert list(part_of) == [turn_of_session.id for session in paper for turn_of_session in session.turns]
-    assert split(paper, 0) == part_of != split(paper, 1)
+    assert split_turns(paper, 0) == part_of != split_turns(paper, 1)
     shared = {part: {paper[int(name.split("/")[0])].question for name in part_of if part_of[name] == part} for part in
               ("train", "test")}  # fmt: skip
     assert shared["train"] & shared["test"]  # the very questions are on both sides
@@ -59,9 +59,9 @@ def test_any_split_has_three_parts_and_every_turn_once(sizes, seed):
     turns = [turn_of_session.id for session in sessions for turn_of_session in session.turns]
     if len(turns) < 3:
         with pytest.raises(RequestError, match="needs at least three"):
-            split(sessions, seed)
+            split_turns(sessions, seed)
         return
-    parts = split(sessions, seed)
+    parts = split_turns(sessions, seed)
     assert list(parts) == turns
     assert set(parts.values()) == {"train", "validation", "test"}
 

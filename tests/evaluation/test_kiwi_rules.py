@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from turnmark.assistant.steps.marks import spaced_sentences
-from turnmark.corpora import kiwi
+from turnmark.corpora.benchmarks import kiwi
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.benchmarks.kiwi.rubrics import Operation, operations, read_revision, type_of
+from turnmark.evaluation.benchmarks.kiwi.rubrics import Operation, analyze_revision, operations, type_of
 
 FERRY, TWO, THREE = "She is a ferry.", "She carries six cars.", "Otters follow her."
 ANSWER = f"{FERRY} {TWO}\n\n{THREE}"
@@ -44,7 +44,7 @@ def demo_turns():
     ("Who paid for it?", "The crown paid for all of the works on this rock.", "bad", "Unrequested change", "100% of"),
 ])  # fmt: skip
 def test_rules_find_the_errors_of_revisions(instruction, revised, rating, error, reason):
-    reading = read_revision(instruction, FOUR, revised)
+    reading = analyze_revision(instruction, FOUR, revised)
     assert (reading.rating, reading.error) == (rating, error), reading
     assert (reason or "no broken constraint") in reading.reason
 
@@ -52,8 +52,8 @@ def test_rules_find_the_errors_of_revisions(instruction, revised, rating, error,
 def test_tolerates_one_changed_sentence_unless_the_rest_must_stay():
     many = " ".join(f"Stone {n} was laid in 18{n}." for n in range(10, 20))
     first = many.replace("Stone 10 was laid in 1810. ", "").replace("laid in 1811", "blessed and painted red in 1811")
-    loose = read_revision("Remove what is about Stone 10.", many, first)
-    strict = read_revision("Remove what is about Stone 10. Leave the rest exactly as it is.", many, first)
+    loose = analyze_revision("Remove what is about Stone 10.", many, first)
+    strict = analyze_revision("Remove what is about Stone 10. Leave the rest exactly as it is.", many, first)
     assert (loose.rating, strict.rating) == ("good", "neutral")
 
 
@@ -63,7 +63,7 @@ def test_rules_agree_with_most_ratings_of_the_demo_split():
     wrong = {
         turn.id
         for turn in turns
-        if (read_revision(turn.instruction, turn.previous, turn.answer).rating == "good") != (turn.rating == "good")
+        if (analyze_revision(turn.instruction, turn.previous, turn.answer).rating == "good") != (turn.rating == "good")
     }
     assert (wrong, len(turns)) == ({"3/1", "5/1", "5/2"}, 23)
     kinds = [type_of(turn.instruction) for turn in turns]
@@ -78,21 +78,21 @@ def test_rules_agree_with_most_ratings_of_the_demo_split():
 )
 def test_citation_marks_do_not_count(instruction, parts):
     marked = " ".join(f"{part[:-1]} [{n}]." for n, part in enumerate(parts, 1))
-    assert read_revision(instruction, FOUR, marked) == read_revision(instruction, FOUR, " ".join(parts))
+    assert analyze_revision(instruction, FOUR, marked) == analyze_revision(instruction, FOUR, " ".join(parts))
 
 
 def test_citation_marks_count_where_the_instruction_is_about_them():
     before = "The lamp was lit in 1868 [1]. It burned rape oil [2]."
     instruction = "Remove all citations from the answer."
-    assert read_revision(instruction, before, before).error == "Ignored"
-    assert read_revision(instruction, before, "The lamp was lit in 1868. It burned rape oil.").rating == "good"
+    assert analyze_revision(instruction, before, before).error == "Ignored"
+    assert analyze_revision(instruction, before, "The lamp was lit in 1868. It burned rape oil.").rating == "good"
 
 
 @pytest.mark.timeout(60)
 def test_long_runs_of_blanks_are_read_quickly():
     """Rules tried each of them as a beginning, which took minutes; found by fuzzing."""
     order = f"Add a sentence{' ' * 100_000}at the end,\n\n but leave the rest."
-    assert read_revision(order, f"One.{' ' * 20_000}Two.", "One. Two. Three.").rating == "good"
+    assert analyze_revision(order, f"One.{' ' * 20_000}Two.", "One. Two. Three.").rating == "good"
 
 
 @pytest.mark.parametrize(

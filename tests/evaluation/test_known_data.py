@@ -10,10 +10,10 @@ import pytest
 from tests.evaluation import instructions as inscoqa
 from tests.evaluation.kiwis import session, turn, written
 from tests.evaluation.requests import request_of
-from turnmark.corpora import mtrag
-from turnmark.corpora.checking import PRINTED, unlike_printed
+from turnmark.corpora.benchmarks import mtrag
+from turnmark.corpora.benchmarks.checking import PUBLISHED_STATISTICS, list_deviations
 from turnmark.evaluation.benchmarks.inscoqa.generation import InsCoQA
-from turnmark.evaluation.benchmarks.kiwi.revise import Kiwi
+from turnmark.evaluation.benchmarks.kiwi.revision import Kiwi
 from turnmark.evaluation.benchmarks.mtrag.data import doubts_of_queries, doubts_of_tasks, labels_hash, tasks_hash
 
 
@@ -93,10 +93,10 @@ def test_inscoqa_and_kiwi_are_recognized_by_printed_numbers(tmp_path):
 
 
 def test_a_printed_number_is_compared_as_it_is_printed():
-    names = [name for name in PRINTED["inscoqa"]["figures"] if name.startswith("test: ")]
-    values = {name: PRINTED["inscoqa"]["figures"][name] + 0.004 for name in names}
-    assert unlike_printed("inscoqa", values, names) == []
+    names = [name for name in PUBLISHED_STATISTICS["inscoqa"]["figures"] if name.startswith("test: ")]
+    values = {name: PUBLISHED_STATISTICS["inscoqa"]["figures"][name] + 0.004 for name in names}
+    assert list_deviations("inscoqa", values, names) == []
     off = values | {"test: steps a procedure, mean": 6.68, "test: samples": None}
-    assert unlike_printed("inscoqa", off, names) == [
+    assert list_deviations("inscoqa", off, names) == [
         "test: samples unknown, published 2,793", "test: steps a procedure, mean 6.7, published 6.6",
     ]  # fmt: skip

@@ -26,14 +26,14 @@ from turnmark.evaluation.metrics.overlap import (
 )
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Case, Item
-from turnmark.evaluation.tasks.measures import (
+from turnmark.evaluation.tasks.metric import measure_sample
+from turnmark.evaluation.tasks.standard_metrics import (
     LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
-    lead,
+    cut_lead,
 )
-from turnmark.evaluation.tasks.metric import measure_sample
 
 METRICS = (*REFERENCE_METRICS, *LEAD_METRICS, *PASSAGE_METRICS, *STYLE_METRICS)
 
@@ -44,12 +44,12 @@ def scores(context):
 
 def test_lead_is_cut_at_a_word_boundary():
     passages = ["The bell is old. It was cast -- twice -- in 1858.", "A state-of-the-art bell."]
-    assert lead(passages, 0) == ""
-    assert lead(passages, 4) == "The bell is old."
-    assert lead(passages, 7) == "The bell is old. It was cast --"
-    assert lead(passages, 12) == "The bell is old. It was cast -- twice -- in 1858. A state-"
-    assert lead(passages, 99) == " ".join(passages)
-    assert lead(["鐘は古い。大きい。"], 3) == "鐘は古"
+    assert cut_lead(passages, 0) == ""
+    assert cut_lead(passages, 4) == "The bell is old."
+    assert cut_lead(passages, 7) == "The bell is old. It was cast --"
+    assert cut_lead(passages, 12) == "The bell is old. It was cast -- twice -- in 1858. A state-"
+    assert cut_lead(passages, 99) == " ".join(passages)
+    assert cut_lead(["鐘は古い。大きい。"], 3) == "鐘は古"
 
 
 CHINESE = Case(

@@ -12,8 +12,8 @@ from tests.evaluation import chapters, writer
 from tests.evaluation.conftest import TURNS, WordCount, write_benchmark
 from tests.evaluation.mtrag_runs import SIX, planned, ran
 from turnmark.core.errors import RequestError
-from turnmark.corpora.text import strip_citations
-from turnmark.evaluation.storage import passages
+from turnmark.corpora.text.segmentation import strip_citations
+from turnmark.evaluation.storage import corpus_passages
 
 
 def prompts():
@@ -228,7 +228,7 @@ def test_pair_needs_both_halves_and_a_hit_in_the_top_three(benchmark_root, searc
             return [list(reversed(hits))[:top_k] for hits in lists]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passages, "open_corpus", lambda corpus, *_: (Worst(corpus), "worst"))
+        patch.setattr(corpus_passages, "open_corpus", lambda corpus, *_: (Worst(corpus), "worst"))
         run = ran(benchmark_root, Path("w"), setting="rag", counterfactual=True, only=("c1<::>1", only[1]))
     assert run.shown("c1<::>1").index("p1") == 3
     assert "hidden.auroc" not in run.metrics

@@ -12,7 +12,7 @@ from tests.evaluation.conftest import PASSAGES, TURNS
 from tests.evaluation.judged_runs import done, lines
 from tests.evaluation.mtrag_runs import planned, ran
 from turnmark.core.errors import RequestError
-from turnmark.corpora.task_ids import canonical_id
+from turnmark.corpora.benchmarks.task_ids import canonical_id
 
 SCRIBE = "python:tests.evaluation.test_mtrag_protocol:scribe"
 TASKS = "mtrag-human/generation_tasks"

@@ -9,7 +9,7 @@ import pytest
 
 from turnmark.assistant.generators.base import Completion
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.tasks.turns import with_title
+from turnmark.evaluation.tasks.turn_samples import with_title
 
 SPEC = "python:tests.evaluation.test_mtrag_protocol:scribe"
 HEARD: list[str] = []

@@ -12,7 +12,7 @@ from tests.evaluation.conftest import Opener, WordCount, searched
 from tests.evaluation.requests import request_of
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.evaluation.records import RunManifest, Sample, Score, Summary
-from turnmark.evaluation.runs import execution
+from turnmark.evaluation.runs import benchmark_run
 from turnmark.evaluation.runs.plan import plan_run
 from turnmark.retrieval.types import Query
 
@@ -162,7 +162,7 @@ def scored(root, tmp_path, content, **changes):
     (tmp_path / "x.trec").write_text(content)
     fields: dict[str, Any] = {"benchmark": "mtrag", "task": "retrieval", "data": root,
                               "predictions": (tmp_path / "x.trec",)}  # fmt: skip
-    return execution.run_plan(plan_run(request_of(**({"out": tmp_path / "r"} | fields | changes))))[0]
+    return benchmark_run.run_plan(plan_run(request_of(**({"out": tmp_path / "r"} | fields | changes))))[0]
 
 
 def test_scoring_takes_the_domains_that_the_file_answers(benchmark_root, tmp_path, check_run):
@@ -198,7 +198,7 @@ def as_printed(value):
 
 @pytest.mark.parametrize(("name", "recall", "ndcg"), BASELINES)
 def test_recorded_runs_reproduce_the_printed_baselines(real_data, name, recall, ndcg):
-    summary = execution.run_plan(plan_run(request_of(
+    summary = benchmark_run.run_plan(plan_run(request_of(
         benchmark="mtrag", task="retrieval", data=real_data, out=Path("r"),
         predictions=(real_data / f"runs/{name}.trec",),
     )))[0]  # fmt: skip

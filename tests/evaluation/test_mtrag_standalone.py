@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from turnmark.corpora import mtrag
+from turnmark.corpora.benchmarks import mtrag
 from turnmark.evaluation.benchmarks.mtrag.data import standalone_labels, task_item
 
 

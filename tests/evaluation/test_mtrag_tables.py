@@ -8,14 +8,14 @@ import pytest
 
 from tests.evaluation.benched import items_of
 from tests.evaluation.requests import request_of
-from turnmark.corpora import mtrag
+from turnmark.corpora.benchmarks import mtrag
 from turnmark.evaluation.benchmarks.mtrag.generation import Mtrag, MtragUn
 from turnmark.evaluation.records import DataUsed, MetricSummary, Summary
-from turnmark.evaluation.report.paper import NOT_COMPARABLE_MARK, paper_tables
-from turnmark.evaluation.report.tables import untagged
-from turnmark.evaluation.runs.execution import run_plan
+from turnmark.evaluation.report.paper_comparison import NOT_COMPARABLE_MARK, paper_tables
+from turnmark.evaluation.report.tables import strip_tags
+from turnmark.evaluation.runs.benchmark_run import run_plan
 from turnmark.evaluation.runs.plan import plan_run
-from turnmark.evaluation.scores.published import RERUN, RunFacts, facts, find_rows
+from turnmark.evaluation.scores.published_results import RERUN, RunFacts, facts, find_rows
 
 TWO_DOMAINS = ("clapnq", "fiqa")
 METRICS = tuple(f"{metric}@{k}" for metric in ("recall", "ndcg") for k in (1, 3, 5, 10))
@@ -151,7 +151,7 @@ def test_unpublished_variants_have_separate_columns():
     table = paper_tables([("a", summary)])[0]
     heads = {column.title: cell for column, cell in zip(table.columns, table.rows[0].cells, strict=True)}
     assert heads == {"system": "a", "Acc. ●": "0.50", "RL_F [embedded] ●": "0.50", "RBllm ●": "0.50", "n": "4"}
-    assert untagged("rl_f[embedded].idk[embedded]") == "rl_f.idk"
+    assert strip_tags("rl_f[embedded].idk[embedded]") == "rl_f.idk"
 
 
 def test_figures_over_other_samples_have_their_own_counts():

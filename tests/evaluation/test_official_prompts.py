@@ -13,10 +13,10 @@ from tests.servers import Say, ScriptedServer
 from turnmark.evaluation import prompts as judges_prompts
 from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK_JUDGE, RB_LLM
 from turnmark.evaluation.judging.bertscore import Bert, bert_rubrics
-from turnmark.evaluation.judging.judge import Judge, open_judges
-from turnmark.evaluation.judging.judged import Judging
-from turnmark.evaluation.prompts import JUDGES, OFFICIAL, OWN, digest, whose
-from turnmark.evaluation.scores.published import facts, find_rows
+from turnmark.evaluation.judging.judges import Judge, open_judges
+from turnmark.evaluation.judging.panel import Judging
+from turnmark.evaluation.prompts import JUDGES, OFFICIAL, OWN, digest, find_origin
+from turnmark.evaluation.scores.published_results import facts, find_rows
 from turnmark.evaluation.tasks.registry import import_tasks
 
 TEXTS = {
@@ -86,9 +86,9 @@ def printed(request, tmp_path):
 def test_the_prompts_that_the_papers_print_are_known(printed):
     names = [path.stem for path in printed.glob("*.txt")]
     assert set(names) == set(judges_prompts.prompt_facts().papers) - {"rb-llm", "idk", "clarification"}
-    assert {name: whose([name], printed) for name in names} == dict.fromkeys(names, OFFICIAL)
+    assert {name: find_origin([name], printed) for name in names} == dict.fromkeys(names, OFFICIAL)
     (printed / "inseval.txt").write_text((printed / "inseval.txt").read_text().replace("terrible", "bad"))
-    assert whose(["inseval"], printed) == OWN
+    assert find_origin(["inseval"], printed) == OWN
 
 
 @pytest.mark.parametrize(("benchmark", "metric"), [("inscoqa", "judge_score"), ("inscoqa", "task_completion"),

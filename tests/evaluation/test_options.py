@@ -11,7 +11,7 @@ import pytest
 import typer
 
 import turnmark as tm
-from turnmark.evaluation.runs.requests import declared_options
+from turnmark.evaluation.runs.request_options import declared_options
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.request import EvalRequest, TaskOptions
 from turnmark.evaluation.tasks.task import Task

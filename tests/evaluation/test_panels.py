@@ -8,10 +8,10 @@ import pytest
 
 from tests.evaluation.scripted_judges import FAILED, scored
 from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK_JUDGE, RB_LLM, RL_F
-from turnmark.evaluation.judging.judged import majority, panel_agreement, panel_outcome
-from turnmark.evaluation.metrics.idk import accuracy, conditioned, is_conditioned, with_underspecified
+from turnmark.evaluation.judging.panel import majority, panel_agreement, panel_outcome
+from turnmark.evaluation.metrics.idk_conditioning import accuracy, condition_score, is_conditioned, with_underspecified
 from turnmark.evaluation.records import Score
-from turnmark.evaluation.scores.stats import alpha_figure
+from turnmark.evaluation.scores.cluster_statistics import alpha_statistic
 from turnmark.evaluation.tasks.rubric import Outcome
 
 _ = None
@@ -35,14 +35,14 @@ def units(table):
      (TABLE_C, "interval", 0.849)],
 )  # fmt: skip
 def test_alpha_matches_published_examples(table, level, published):
-    assert alpha_figure(units(table), level).value == pytest.approx(published, abs=5e-4)
+    assert alpha_statistic(units(table), level).value == pytest.approx(published, abs=5e-4)
 
 
 def test_alpha_is_none_if_undefined_and_1_if_perfect():
-    assert alpha_figure([], "nominal") is None
-    assert alpha_figure([("yes", None), (None, "no")], "nominal") is None, "no unit has two values"
-    assert alpha_figure([(7, 7), (7, 7)], "interval") is None, "nothing varies"
-    assert alpha_figure([(7, 7), (3, 3)], "interval").value == 1.0
+    assert alpha_statistic([], "nominal") is None
+    assert alpha_statistic([("yes", None), (None, "no")], "nominal") is None, "no unit has two values"
+    assert alpha_statistic([(7, 7), (7, 7)], "interval") is None, "nothing varies"
+    assert alpha_statistic([(7, 7), (3, 3)], "interval").value == 1.0
 
 
 def test_numbers_by_the_median_and_labels_by_the_majority():
@@ -91,14 +91,14 @@ def score(value, metric="rl_f"):
      ("UNANSWERABLE", "no", 0.0, False), ("UNANSWERABLE", "partial", 0.0, False), ("UNANSWERABLE", "yes", 1.0, True)],
 )  # fmt: skip
 def test_conditioning_matches_the_table_of_section_6_3_3(answerability, idk, value, accurate):
-    line = conditioned(score(0.7), answerability, idk, "IDK by j")
+    line = condition_score(score(0.7), answerability, idk, "IDK by j")
     assert (line.metric, line.status, line.value) == ("rl_f.idk", "scored", value)
     assert accuracy(answerability, idk, "", "j", "idk", {"id": "x"}).value == accurate
 
 
 def test_only_paper_metrics_are_conditioned():
     scores = [score(0.7, name) for name in ("rb_alg", "rb_alg[MiniLM]", "rb_llm", "rl_f", "rl_r", "rouge_l.word")]
-    lines = [conditioned(line, "ANSWERABLE", "no", "IDK by j") for line in scores if is_conditioned(line.metric)]
+    lines = [condition_score(line, "ANSWERABLE", "no", "IDK by j") for line in scores if is_conditioned(line.metric)]
     clarification = Score(id="a", metric="clarification", status="failed", reason="no verdict", by="k")
     counted = with_underspecified(lines, "ANSWERABLE", clarification)
     assert [(line.metric, line.status) for line in counted][:2] == [
@@ -108,8 +108,8 @@ def test_only_paper_metrics_are_conditioned():
     assert {line.status for line in with_underspecified(lines, "UNDERSPECIFIED", clarification)} == {"failed"}
     assert [line.metric for line in lines] == ["rb_alg.idk", "rb_alg[MiniLM].idk", "rb_llm.idk", "rl_f.idk"]
     for label in ("CONVERSATIONAL", "UNDERSPECIFIED", None):
-        assert conditioned(score(0.7), label, "no", "j").status == "not_applicable"
-    nothing = conditioned(score(None), "UNANSWERABLE", "yes", "j")
+        assert condition_score(score(0.7), label, "no", "j").status == "not_applicable"
+    nothing = condition_score(score(None), "UNANSWERABLE", "yes", "j")
     assert nothing.value == 1.0, "label and verdict decide, whether there were claims or not"
-    assert conditioned(score(None), "ANSWERABLE", "no", "j").status == "not_applicable"
-    assert conditioned(score(0.7), "ANSWERABLE", None, "j", no_verdict="cut").status == "failed"
+    assert condition_score(score(None), "ANSWERABLE", "no", "j").status == "not_applicable"
+    assert condition_score(score(0.7), "ANSWERABLE", None, "j", no_verdict="cut").status == "failed"

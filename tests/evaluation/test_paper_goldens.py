@@ -17,7 +17,7 @@ from tests.evaluation import judged_runs as mtrag
 from tests.evaluation.kiwis import four_turns, session, turn, written
 from tests.evaluation.reported import golden
 from tests.servers import ScriptedServer
-from turnmark.corpora import compound_qa
+from turnmark.corpora.benchmarks import compound_qa
 
 
 @pytest.fixture(autouse=True)

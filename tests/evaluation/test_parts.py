@@ -13,7 +13,7 @@ from turnmark.evaluation.metrics.matching import assign_sentences
 
 @cache
 def embed_one(text):
-    from turnmark.retrieval.embed import open_embedder
+    from turnmark.retrieval.embedding.embedders import open_embedder
 
     return open_embedder("minilm").encode([text], "passage")[0]
 
@@ -65,7 +65,7 @@ def test_references_cover_their_own_questions_and_not_those_of_others(real_data)
     import random
 
     from turnmark.assistant.steps.split import split_questions
-    from turnmark.corpora.compound_qa import load_tasks
+    from turnmark.corpora.benchmarks.compound_qa import load_tasks
 
     tasks = list(load_tasks(real_data / "compound-qa").data.values())
     drawn = [task for task in random.Random(11).sample(tasks, 24) if len(split_questions(task.question)) > 1]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from turnmark.core.errors import RequestError
-from turnmark.evaluation.storage.passages import CorpusTexts, recorded
+from turnmark.evaluation.storage.corpus_passages import CorpusTexts, read_recorded_passages
 
 
 def corpus(path, *lines):
@@ -41,10 +41,10 @@ def test_reads_recorded_passages(tmp_path):
     lines = sample("q", "a"), sample("q", "b", repeat=1), sample("r", "c", status="failed", reason="x"), sample("e")
     file.write_text("".join(lines) + '{"id": "tor')
     before = file.read_bytes()
-    lists = recorded(tmp_path)
+    lists = read_recorded_passages(tmp_path)
     assert {name: [ref.document_id for ref in refs] for name, refs in lists.items()} == {"q": ["a"], "e": []}
     assert file.read_bytes() == before, "a run that may be going on is not written to"
-    assert recorded(file) == lists
+    assert read_recorded_passages(file) == lists
 
 
 @pytest.mark.parametrize(("content", "message"), [
@@ -60,8 +60,8 @@ def test_refuses_files_without_recorded_passages(tmp_path, content, message):
         folder.mkdir()
         (folder / "predictions.jsonl").write_text(content)
     with pytest.raises(RequestError) as caught:
-        recorded(folder)
+        read_recorded_passages(folder)
     assert message in "\n".join(caught.value.problems)
     (tmp_path / "empty").mkdir()
     with pytest.raises(RequestError, match=r"contains no predictions\.jsonl"):
-        recorded(tmp_path / "empty")
+        read_recorded_passages(tmp_path / "empty")

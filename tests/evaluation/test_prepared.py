@@ -9,7 +9,7 @@ import pytest
 
 from tests.evaluation.requests import request_of
 from turnmark.core.errors import ErrorCollector
-from turnmark.evaluation.runs.requests import fit_request
+from turnmark.evaluation.runs.request_options import fit_request
 from turnmark.evaluation.tasks.registry import find_task, setting_of
 
 

@@ -21,12 +21,12 @@ from tests.evaluation.published_rows import (
     ran,
     well_formed,
 )
-from turnmark.corpora.compound_qa import Capability, QuestionType
+from turnmark.corpora.benchmarks.compound_qa import Capability, QuestionType
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import INSEVAL
 from turnmark.evaluation.judging.rubrics import OWN_WORDS
 from turnmark.evaluation.prompts import OFFICIAL
 from turnmark.evaluation.records import MetricSummary
-from turnmark.evaluation.scores.published import RERUN, RunFacts, facts, find_rows
+from turnmark.evaluation.scores.published_results import RERUN, RunFacts, facts, find_rows
 
 
 def test_rows_are_comparable_only_if_everything_agrees():
@@ -309,7 +309,7 @@ def test_every_fact_has_a_source_and_an_instrument():
 
 
 def test_facts_use_our_names_of_equal_instruments():
-    from turnmark.evaluation.tasks.measures import ROUGE_CHAR
+    from turnmark.evaluation.tasks.standard_metrics import ROUGE_CHAR
 
     names = {name for fact in facts() if fact.benchmark == "inscoqa" for tool in fact.instruments.values()
             for name in tool.same}  # fmt: skip

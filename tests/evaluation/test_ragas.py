@@ -13,10 +13,10 @@ from tests.evaluation.published_rows import figures, ran
 from tests.servers import Say, ScriptedServer
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK_JUDGE
-from turnmark.evaluation.judging.judge import open_judges
-from turnmark.evaluation.judging.judged import Judging
+from turnmark.evaluation.judging.judges import open_judges
+from turnmark.evaluation.judging.panel import Judging
 from turnmark.evaluation.model_names import same_model
-from turnmark.evaluation.scores.published import facts, find_rows
+from turnmark.evaluation.scores.published_results import facts, find_rows
 
 
 @pytest.fixture

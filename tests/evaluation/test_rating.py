@@ -11,9 +11,9 @@ import pytest
 from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.mtrag_runs import ran
 from tests.evaluation.reported import write_run
-from turnmark.evaluation.report.browse import MAX_PASSAGES
-from turnmark.evaluation.report.rating import key_file
-from turnmark.evaluation.report.rendering import as_csv, as_latex
+from turnmark.evaluation.report.output_formats import as_csv, as_latex
+from turnmark.evaluation.report.rating_page import key_file
+from turnmark.evaluation.report.sample_browser import MAX_PASSAGES
 from turnmark.evaluation.report.tables import Column, ReportRow, Table
 from turnmark.evaluation.tasks.rating_form import ANSWER_PROPERTIES
 

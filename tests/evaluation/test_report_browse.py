@@ -9,15 +9,15 @@ import pytest
 from tests.conftest import ROOT
 from tests.evaluation.reported import write_run
 from tests.evaluation.requests import request_of
-from turnmark.evaluation.report.browse import BROWSE_FILE, Browsed, SeenPassage, clip_text, samples_json
-from turnmark.evaluation.report.stored import read_run, samples
-from turnmark.evaluation.runs import execution
+from turnmark.evaluation.report.finished_runs import read_run, samples
+from turnmark.evaluation.report.sample_browser import BROWSE_FILE, BrowsedSample, SeenPassage, clip_text, samples_json
+from turnmark.evaluation.runs import benchmark_run
 from turnmark.evaluation.runs.plan import plan_run
 from turnmark.evaluation.storage.journal import json_line, read_records
 
 
 def lines(run):
-    return list(read_records(run / BROWSE_FILE, Browsed))
+    return list(read_records(run / BROWSE_FILE, BrowsedSample))
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def runs(tmp_path_factory):
     folders = {}
     for name in ("mtrag", "inscoqa", "compound-qa", "kiwi"):
         path = tmp_path_factory.mktemp("runs") / name
-        execution.run_plan(plan_run(request_of(benchmark=name, limit=3, out=path)))
+        benchmark_run.run_plan(plan_run(request_of(benchmark=name, limit=3, out=path)))
         folders[name] = path
     return folders
 
@@ -89,7 +89,7 @@ def test_passages_are_stored_once_and_lose_the_title_that_they_begin_with(tmp_pa
     folder = write_run(tmp_path / "r")
     passage = SeenPassage(id="p", title="Bells", text=clip_text("Bells\nThey ring."), rank=1, score=1.0, relevant=True)
     browsed_lines = [
-        Browsed(id=name, question=clip_text("Q"), reference=clip_text(""), passages=(passage,))
+        BrowsedSample(id=name, question=clip_text("Q"), reference=clip_text(""), passages=(passage,))
         for name in ("c1<::>1", "c1<::>2")
     ]
     (folder / BROWSE_FILE).write_text("".join(map(json_line, browsed_lines)), encoding="utf-8")

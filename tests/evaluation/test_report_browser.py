@@ -10,8 +10,8 @@ from tests.evaluation.chromium import WHY, browser, found
 from tests.evaluation.reported import SUMMARY, write_run
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.records import ContextRef, Sample
-from turnmark.evaluation.report.browse import BROWSE_FILE, Browsed, SeenPassage, Utterance, clip_text
-from turnmark.evaluation.report.page import write_page
+from turnmark.evaluation.report.html_page import write_page
+from turnmark.evaluation.report.sample_browser import BROWSE_FILE, BrowsedSample, SeenPassage, Utterance, clip_text
 from turnmark.evaluation.storage.journal import json_line
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() is None, reason=WHY)]
@@ -57,7 +57,7 @@ def seen(index):
         ),
         SeenPassage(id="missed", title="Missed", text=clip_text("Nobody found this."), relevant=True),
     )
-    return Browsed(
+    return BrowsedSample(
         id=sample(index).id, labels={"domain": (("clapnq", "fiqa")[index % 2],),
                                      "turn": (("first", "later")[index % 3 > 0],)},
         history=utterances * 2, question=clip_text(f"Question {index}?"), reference=clip_text(f"In {1800 + index}."),

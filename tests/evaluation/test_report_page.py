@@ -12,8 +12,8 @@ from lxml import html
 
 from tests.evaluation.reported import CLEAN, DEMO, EVIL, SUMMARY, golden, write_run
 from turnmark.evaluation.records import ContextRef, Panel, Sample
-from turnmark.evaluation.report import browse, page
-from turnmark.evaluation.report.page import write_page
+from turnmark.evaluation.report import html_page, sample_browser
+from turnmark.evaluation.report.html_page import write_page
 
 
 def parsed(path):
@@ -36,7 +36,7 @@ def test_page_matches_the_golden_file():
     text = (folder / "report.html").read_text(encoding="utf-8")
     # Style and script are files of their own.
     for name in ("page.css", "page.js"):
-        own = Path(page.__file__).with_name(name).read_text(encoding="utf-8")
+        own = Path(html_page.__file__).with_name(name).read_text(encoding="utf-8")
         assert own in text
         text = text.replace(own, f"({name})")
     (policy,) = parsed(folder / "report.html").xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
@@ -92,8 +92,8 @@ def test_page_shows_judges_and_their_warnings(tmp_path):
 
 
 def test_page_stays_within_its_size_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "MAX_PAGE_BYTES", 300_000)
-    monkeypatch.setattr(browse, "MAX_SAMPLES", 290)
+    monkeypatch.setattr(html_page, "MAX_PAGE_BYTES", 300_000)
+    monkeypatch.setattr(sample_browser, "MAX_SAMPLES", 290)
     text = "Ein Satz mit Umlauten, äöü <&> und mehr. " * 90
     lines = tuple(Sample(id=str(i), status="done", query=f"question {i}", prediction=f"{i} {text}") for i in range(300))
     written = write_page(write_run(tmp_path / "r", lines=lines))
@@ -149,7 +149,7 @@ def test_a_run_without_samples_or_predictions(tmp_path):
 
 
 def test_memory_stays_flat(tmp_path, monkeypatch):
-    monkeypatch.setattr(browse, "MAX_SAMPLES", 50)
+    monkeypatch.setattr(sample_browser, "MAX_SAMPLES", 50)
 
     def peak(folder, n):
         template = Sample(id="x", status="done", query="q " * 200, prediction="words " * 500)

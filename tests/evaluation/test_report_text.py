@@ -22,23 +22,23 @@ from turnmark.core.untrusted import escape_cell
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.finished_runs import RunCollection, StoredRun, read_run, scores, why_not_done
+from turnmark.evaluation.report.html_page import round_scale
+from turnmark.evaluation.report.output_formats import draw, markdown, show_report, show_run
 from turnmark.evaluation.report.overview import describe_run, overview
-from turnmark.evaluation.report.page import round_scale
-from turnmark.evaluation.report.rendering import draw, markdown, show_report, show_run
-from turnmark.evaluation.report.stored import Stored, StoredRun, read_run, scores, why_not_done
 
 
 def test_metrics_are_chosen_by_their_rank_and_those_without_values_last():
     def ranked(mean, rank):
         return metric(mean).model_copy(update={"shown": MetricStyle(headline=rank)})
 
-    assert tables.chosen(SUMMARY.metrics, 2) == ["rouge_l.word", "k_precision"]
+    assert tables.choose_headline(SUMMARY.metrics, 2) == ["rouge_l.word", "k_precision"]
     metrics = {"a": ranked(None, 1), "b": ranked(3.0, 2), "odd": metric(1.0)}
-    assert tables.chosen(metrics, 3) == ["b", "a"]
-    assert tables.chosen({"a[embedded]": ranked(1.0, 1), "x": metric(1.0)}, 3) == ["a[embedded]"]
-    assert tables.chosen({"a": ranked(1.0, 2), "a[embedded]": ranked(1.0, 1)}, 3) == ["a"]
-    assert tables.chosen({"odd": metric(1.0), "odd[lead]": metric(1.0)}, 3) == ["odd"]
-    assert tables.chosen({}, 3) == []
+    assert tables.choose_headline(metrics, 3) == ["b", "a"]
+    assert tables.choose_headline({"a[embedded]": ranked(1.0, 1), "x": metric(1.0)}, 3) == ["a[embedded]"]
+    assert tables.choose_headline({"a": ranked(1.0, 2), "a[embedded]": ranked(1.0, 1)}, 3) == ["a"]
+    assert tables.choose_headline({"odd": metric(1.0), "odd[lead]": metric(1.0)}, 3) == ["odd"]
+    assert tables.choose_headline({}, 3) == []
 
 
 def test_scores_are_found_in_any_order(stored_run):
@@ -278,7 +278,7 @@ def test_several_benchmarks_in_one_table():
     real = DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f")
     other = SUMMARY.model_copy(update={"benchmark": "mtrag-un", "data": real, "setting": "reference", "failed": 0})
     runs = (StoredRun(folder / "mtrag", SUMMARY), StoredRun(folder / "mtrag-un", other))
-    text = together(Stored(folder, runs, {"kiwi": "its [bold]data\x1b[31m are not there"}, several=True))
+    text = together(RunCollection(folder, runs, {"kiwi": "its [bold]data\x1b[31m are not there"}, several=True))
     assert max(map(len, text.split("\n"))) <= 80
     assert text.count("demo data: a small split") == 1
     assert "kiwi: no figures: its [bold]data are not there" in text

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.benchmarks.mtrag.retrieval import METRIC_NAMES, score_lists
 from turnmark.evaluation.records import ContextRef
-from turnmark.evaluation.storage.predictions import format_trec, parse_run, ranked, read_runs
+from turnmark.evaluation.storage.predictions import format_trec, parse_run, read_runs, sort_passages
 
 DOCS = st.sampled_from([f"d{i}" for i in range(15)])
 QRELS = st.dictionaries(
@@ -28,7 +28,9 @@ RUNS = st.dictionaries(
 
 
 def lists_of(run):
-    return {q: [ContextRef(document_id=d, score=s) for d, s in ranked.items()] for q, ranked in run.items()}
+    return {
+        q: [ContextRef(document_id=d, score=s) for d, s in sort_passages.items()] for q, sort_passages in run.items()
+    }
 
 
 def test_recall_and_ndcg_match_hand_computed_values():
@@ -103,7 +105,8 @@ def test_reports_mistakes_of_all_files_and_refuses_repeated_queries(tmp_path):
 @given(st.dictionaries(IDS, st.dictionaries(IDS, SCORES, min_size=1, max_size=5), min_size=1, max_size=5))
 def test_written_run_reads_back_unchanged(lists):
     written = {
-        query: ranked(ContextRef(document_id=d, score=s) for d, s in order.items()) for query, order in lists.items()
+        query: sort_passages(ContextRef(document_id=d, score=s) for d, s in order.items())
+        for query, order in lists.items()
     }
     assert parse_run(format_trec(written, "tag").encode(), "x") == written
 

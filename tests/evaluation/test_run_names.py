@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.evaluation import judged_runs as mtrag
 from tests.servers import ScriptedServer
-from turnmark.evaluation.report.stored import distinct_names
+from turnmark.evaluation.report.finished_runs import distinct_names
 
 
 def test_names_are_just_long_enough_to_be_distinct():

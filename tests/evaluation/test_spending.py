@@ -7,7 +7,7 @@ import pytest
 from turnmark.assistant.ledger import SAFETY_FACTOR, Ledger
 from turnmark.assistant.settings import Budget, Price
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.calls.budget import estimate_items
+from turnmark.evaluation.calls.cost_estimates import estimate_items
 from turnmark.evaluation.tasks.items import Item
 
 PRICE = Price(prompt=1_000_000, completion=2_000_000)

@@ -9,12 +9,12 @@ import pytest
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, Completion, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import TurnmarkError
-from turnmark.evaluation.calls.limits import Bounded
+from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.runs.answering import SampleJob, failed_sample
 from turnmark.evaluation.runs.ray_workers import answer_item, remote_answer
+from turnmark.evaluation.runs.sample_scheduler import SampleJob, failed_sample
 from turnmark.evaluation.tasks.items import Item
-from turnmark.retrieval.workers import WorkerLost
+from turnmark.retrieval.services.ray_cluster import WorkerLost
 
 ITEM = Item("a", None)
 
@@ -75,7 +75,7 @@ def test_usage_and_rate_limits_return_with_the_sample():
     assert (reply.sample.prediction, reply.usage.prompt_tokens, reply.complaints) == ("A", 8, 3)
     assert ON_RATE_LIMIT.get() is None
 
-    bounded, complaints = Bounded.until(model, 60.0), list[int]()
+    bounded, complaints = DeadlineGenerator.until(model, 60.0), list[int]()
     before = ON_RATE_LIMIT.set(lambda: complaints.append(1))
     workers = Elsewhere(reply)
     sample = remote_answer(workers, 300.0)(ITEM, bounded)  # type: ignore[arg-type]

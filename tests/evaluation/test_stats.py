@@ -14,26 +14,26 @@ from scipy.stats import binomtest, norm, sem, t
 from sklearn.metrics import roc_auc_score
 
 from tests.intervals import mean_interval
-from turnmark.evaluation.scores import stats
-from turnmark.evaluation.scores.stats import (
+from turnmark.evaluation.scores import cluster_statistics
+from turnmark.evaluation.scores.cluster_statistics import (
     MIN_CLUSTERS,
-    auroc_figure,
-    difference_figure,
+    auroc_statistic,
+    difference_statistic,
     holm,
     intervals,
-    mean_figure,
+    mean_statistic,
     permutation_tests,
 )
 
 
 def figure_of(values, share=True):
     """Return the mean of these values, each in a cluster of its own."""
-    return mean_figure(np.array(values, dtype=float), np.arange(len(values)), np.ones(len(values)), share)
+    return mean_statistic(np.array(values, dtype=float), np.arange(len(values)), np.ones(len(values)), share)
 
 
 def test_fewer_than_five_clusters_have_no_interval():
     values = np.array([0.0, 1.0, 1.0])
-    one = mean_figure(values, np.zeros(3, dtype=int), np.ones(3))
+    one = mean_statistic(values, np.zeros(3, dtype=int), np.ones(3))
     assert intervals([one, figure_of([0, 1, 1, 0])], 0) == [None, None]
     assert intervals([figure_of([0, 1, 1, 0, 1])], 0) != [None]
 
@@ -64,7 +64,7 @@ def coverage(sums, sizes, clusters, draws=400):
     truth, covered = sums.sum() / sizes.sum(), 0
     for seed in range(draws):
         drawn = rng.integers(len(sums), size=clusters)
-        mean = mean_figure(sums[drawn] / sizes[drawn], np.arange(clusters), sizes[drawn].astype(float), True)
+        mean = mean_statistic(sums[drawn] / sizes[drawn], np.arange(clusters), sizes[drawn].astype(float), True)
         low, high = intervals([mean], seed, 400)[0]
         covered += low <= truth <= high
     return covered / draws
@@ -121,8 +121,8 @@ RANKED = st.lists(st.tuples(st.booleans(), st.integers(0, 6), st.integers(0, 5))
 def test_auroc_matches_scikit_learn_in_each_draw(rows, seed, cells):
     positive, scores, clusters = (np.array([row[i] for row in rows]) for i in range(3))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stats, "_BLOCK_CELLS", cells)
-        area = auroc_figure(positive, scores.astype(float), clusters)
+        patch.setattr(cluster_statistics, "_BLOCK_CELLS", cells)
+        area = auroc_statistic(positive, scores.astype(float), clusters)
         if area is None:
             assert all(positive) or not any(positive)
             return
@@ -137,15 +137,15 @@ def test_auroc_matches_scikit_learn_in_each_draw(rows, seed, cells):
 
 def test_interval_does_not_depend_on_other_figures():
     rng = np.random.default_rng(0)
-    means = [mean_figure(rng.random(size), rng.integers(0, 9, size), np.ones(size)) for size in (30, 40, 50, 3, 1)]
-    figures = [*means, auroc_figure(rng.random(30) < 0.5, rng.random(30), rng.integers(0, 9, 30))]
+    means = [mean_statistic(rng.random(size), rng.integers(0, 9, size), np.ones(size)) for size in (30, 40, 50, 3, 1)]
+    figures = [*means, auroc_statistic(rng.random(30) < 0.5, rng.random(30), rng.integers(0, 9, 30))]
     assert intervals(figures, 1) == [intervals([figure], 1)[0] for figure in figures]
     assert intervals([], 1) == []
 
 
 def subtract(first, second, clusters):
     ones = np.ones(len(first))
-    return difference_figure(np.array(first), ones, np.array(second), ones, np.array(clusters))
+    return difference_statistic(np.array(first), ones, np.array(second), ones, np.array(clusters))
 
 
 values = st.floats(-1e3, 1e3, allow_nan=False).map(lambda number: round(number, 3))
@@ -200,7 +200,7 @@ def test_permutation_swaps_a_ratio_with_its_denominator():
     # Precision: the first run predicts three times and is right once, the second once, rightly.
     hits, predicted = np.array([1.0, 0, 0, 0]), np.array([1.0, 1, 1, 0])
     second_hits, second_predicted = np.array([0.0, 0, 0, 1]), np.array([0.0, 0, 0, 1])
-    paired = difference_figure(hits, predicted, second_hits, second_predicted, np.arange(4))
+    paired = difference_statistic(hits, predicted, second_hits, second_predicted, np.arange(4))
     assert paired.value == pytest.approx(1 - 1 / 3)
     counted = 0
     for swaps in itertools.product((0, 1), repeat=4):

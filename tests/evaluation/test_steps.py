@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support
 
-from turnmark.corpora import inscoqa
-from turnmark.corpora.mtrag import Answerability
-from turnmark.evaluation.metrics.idk import clarify_label, sample_values, unknown_label
+from turnmark.corpora.benchmarks import inscoqa
+from turnmark.corpora.benchmarks.mtrag import Answerability
+from turnmark.evaluation.metrics.idk_conditioning import clarify_label, sample_values, unknown_label
 from turnmark.evaluation.metrics.matching import MIN_STEP_LIKENESS, match_steps, step_likeness
-from turnmark.retrieval.embed import open_embedder
+from turnmark.retrieval.embedding.embedders import open_embedder
 
 LABELS = Path(__file__).parent / "data/inscoqa_steps.json"
 

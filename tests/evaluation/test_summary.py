@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from tests.intervals import mean_interval
 from turnmark.evaluation.records import Metrics, MetricSummary, Score
-from turnmark.evaluation.scores.summary import Facts, ScoreTally
+from turnmark.evaluation.scores.score_tally import Facts, ScoreTally
 
 
 def scored(metric, value, weight=1.0, identifier="s"):

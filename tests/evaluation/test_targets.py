@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.evaluation.judged_runs import lines
 from tests.evaluation.mtrag_runs import ran
-from turnmark.corpora import compound_qa, inscoqa, kiwi
+from turnmark.corpora.benchmarks import compound_qa, inscoqa, kiwi
 
 
 def test_every_benchmark_is_answered_with_its_targets(turnmark, check_run):

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from turnmark.assistant.generators.base import Generator
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.scores.published import Fact, Instrument
+from turnmark.evaluation.scores.published_results import Fact, Instrument
 from turnmark.evaluation.tasks.items import Case, Item
-from turnmark.evaluation.tasks.measures import REFERENCE_METRICS
 from turnmark.evaluation.tasks.metric import metric
+from turnmark.evaluation.tasks.standard_metrics import REFERENCE_METRICS
 from turnmark.evaluation.tasks.task import Task
 
 WORDS = {"bell": "The bell was cast in 1858.", "tower": "The tower is 96 metres tall.", "clock": "It strikes."}

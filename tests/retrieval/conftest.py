@@ -48,7 +48,7 @@ class Angles:
 
 def content(name: str) -> dict[str, np.ndarray]:
     """Passage id -> vector, all of an index."""
-    from turnmark.retrieval.stored import open_index
+    from turnmark.retrieval.search.opened_index import open_index
 
     index = open_index(name)
     ids = [passage.id for page in index.store.pages() for _, _, passage in page]

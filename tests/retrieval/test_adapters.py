@@ -16,10 +16,10 @@ from llama_index.core.schema import Document, NodeWithScore, TextNode
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.untrusted import describe_error
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.adapters import as_llama_index, node_of, passage_of
-from turnmark.retrieval.registry import open_retriever
-from turnmark.retrieval.servers import address
-from turnmark.retrieval.stored import StoredIndex, open_index
+from turnmark.retrieval.search.opened_index import StoredIndex, open_index
+from turnmark.retrieval.search.retriever_factory import open_retriever
+from turnmark.retrieval.services.llama_index import as_llama_index, node_of, passage_of
+from turnmark.retrieval.storage.server_addresses import address
 from turnmark.retrieval.types import Query
 
 MODULE = "llama-index:tests.retrieval.test_adapters:"
@@ -96,7 +96,7 @@ def raising(index: StoredIndex) -> Any:
 
 
 def scripted(index: StoredIndex, *nodes: tuple[str, str, float | None]) -> Any:
-    from turnmark.retrieval.adapters import LlamaIndexRetriever
+    from turnmark.retrieval.services.llama_index import LlamaIndexRetriever
 
     inner = Scripted(*(NodeWithScore(node=TextNode(id_=i, text=text), score=score) for i, text, score in nodes))
     return LlamaIndexRetriever("llama-index:x:y", inner, index)

@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from tests.retrieval.tiny import dense
 from turnmark.core.errors import RequestError
-from turnmark.retrieval import models as backends
-from turnmark.retrieval import openvino_run
-from turnmark.retrieval.bert import NotBert, read_bert, read_weights
-from turnmark.retrieval.embed import Embedder, open_embedder, prompts_of
-from turnmark.retrieval.openvino_run import BATCH_TOKENS, STEP, _batches
+from turnmark.retrieval.embedding import model_loading as backends
+from turnmark.retrieval.embedding import openvino_runner
+from turnmark.retrieval.embedding.bert_files import NotBert, read_bert, read_weights
+from turnmark.retrieval.embedding.embedders import Embedder, open_embedder, prompts_of
+from turnmark.retrieval.embedding.openvino_runner import BATCH_TOKENS, STEP_TOKENS, _batches
 
 PRECISIONS = ["fp32", "int8", *(["bf16"] if backends.cpu_has_amx() else [])]
 """The precisions that this processor has in hardware."""
@@ -55,7 +55,7 @@ def running(model: str, backend: str, precision: str) -> Embedder:
     """A model on a backend at a precision, whatever this processor would choose."""
     with pytest.MonkeyPatch.context() as patch:
         choice = backends.Choice(backend=backend, precision=precision)
-        patch.setattr(backends, "choose", lambda: choice)
+        patch.setattr(backends, "choose_backend", lambda: choice)
         open_embedder.cache_clear()
         embedder = open_embedder(model)
         assert embedder.backend == f"{backend} {precision}"  # from here on it is settled
@@ -98,7 +98,7 @@ def test_vector_does_not_depend_on_its_batch(precision, models, monkeypatch):
         few = [embedder.encode_both(texts[start : start + 5], role) for start in range(0, 23, 5)]
         assert (np.concatenate([vectors for vectors, _, _ in few]) == alone).all()
         with monkeypatch.context() as patch:
-            patch.setattr(openvino_run, "QUICK_TOKENS", 0)
+            patch.setattr(openvino_runner, "MAX_SINGLE_BATCH_TOKENS", 0)
             assert (embedder.encode(texts, role) == alone).all()
         assert (few[0][1][3] == embedder.encode_both(texts[3:4], role)[1][0]).all()
     if precision == "int8":
@@ -140,26 +140,26 @@ def test_a_model_in_the_cache_of_the_hub_runs_too(models, tmp_path, monkeypatch)
 def test_chooses_the_fastest_precision_of_the_processor(flags, precision, monkeypatch):
     """bf16 without AMX takes 1.6 times as long as fp32, and three times as long as 8-bit integers."""
     monkeypatch.setattr(backends, "_cpu_flags", lambda: flags)
-    assert str(backends.choose()) == f"openvino {precision}"
+    assert str(backends.choose_backend()) == f"openvino {precision}"
 
 
 def test_environment_selects_torch_and_fp32(monkeypatch):
     monkeypatch.setattr(backends, "cpu_has_amx", lambda: True)
     assert backends.torch_choice().precision == "bf16"
     monkeypatch.setenv("TURNMARK_PRECISION", "fp32")
-    assert backends.choose().precision == backends.torch_choice().precision == "fp32"
+    assert backends.choose_backend().precision == backends.torch_choice().precision == "fp32"
     monkeypatch.setenv("TURNMARK_BACKEND", "torch")
-    assert str(backends.choose()) == "torch fp32"
+    assert str(backends.choose_backend()) == "torch fp32"
     monkeypatch.setenv("TURNMARK_PRECISION", "bf16")
     with pytest.raises(RequestError, match="TURNMARK_PRECISION='bf16': fp32 or auto was expected"):
-        backends.choose()
+        backends.choose_backend()
 
 
 def test_torch_runs_where_openvino_cannot_be_loaded(monkeypatch):
     monkeypatch.setenv("TURNMARK_PRECISION", "fp32")
     monkeypatch.setitem(sys.modules, "openvino", None)
-    assert str(backends.choose()) == "torch fp32"
-    assert "OpenVINO does not start here" in backends.choose().note
+    assert str(backends.choose_backend()) == "torch fp32"
+    assert "OpenVINO does not start here" in backends.choose_backend().note
 
 
 def test_unsupported_model_runs_on_torch_with_a_notice(tmp_path, caplog, monkeypatch):
@@ -235,7 +235,7 @@ def test_8_bit_ranges_are_found_once_and_announced(tmp_path, monkeypatch, caplog
 
 def test_a_model_that_8_bit_integers_would_change_runs_in_fp32_and_says_so(tmp_path, models, monkeypatch, caplog):
     monkeypatch.setenv("TURNMARK_CACHE", str(tmp_path))
-    monkeypatch.setattr("turnmark.retrieval.int8.MIN_COSINE", 1.1)
+    monkeypatch.setattr("turnmark.retrieval.embedding.int8_ranges.MIN_COSINE", 1.1)
     for _ in range(2):
         embedder = running(f"sentence-transformers:{models}", "openvino", "int8")
         exact = running(f"sentence-transformers:{models}", "openvino", "fp32")
@@ -253,7 +253,7 @@ def test_embedding_opens_no_socket_writes_into_the_cache_alone_and_needs_no_torc
         "sys.addaudithook(watch)\n"
         "from turnmark.retrieval import models\n"
         "models.choose = lambda: models.Choice(backend='openvino', precision='int8')\n"
-        "from turnmark.retrieval.embed import open_embedder\n"
+        "from turnmark.retrieval.embedding.embedders import open_embedder\n"
         f"made = open_embedder('sentence-transformers:{models}')\n"
         "assert made.encode(['tea', 'bread'], 'passage').shape == (2, 16)\n"
         "assert not {'torch', 'openvino_telemetry', 'sentence_transformers', 'transformers'} & set(sys.modules)\n"
@@ -281,4 +281,4 @@ def test_batches_contain_every_text_once_with_little_padding(lengths):
         longest = max(lengths[i] for i in batch)
         assert len(batch) == 1 or len(batch) * longest <= BATCH_TOKENS
         assert lengths[batch[0]] == longest
-    assert STEP <= BATCH_TOKENS
+    assert STEP_TOKENS <= BATCH_TOKENS

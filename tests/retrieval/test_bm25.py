@@ -10,10 +10,10 @@ import pytest
 
 from tests.retrieval.conftest import write
 from turnmark.core.errors import RequestError
-from turnmark.retrieval.bm25 import BM25, BM25Settings, analyzer_of, build_bm25
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.registry import build_settings
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.ranking.bm25 import BM25, BM25Settings, analyzer_of, build_bm25
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.search.retriever_factory import build_settings
 
 TEXTS = [
     "The harbour seal hauls out on the skerry at low tide.",

@@ -19,12 +19,12 @@ from tests.retrieval.conftest import content, write
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import home
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.chroma import ChromaVectors
-from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.registry import open_retriever
-from turnmark.retrieval.store import PassageStore
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.components import verify_index
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.search.retriever_factory import open_retriever
+from turnmark.retrieval.storage.chroma import ChromaVectors
+from turnmark.retrieval.storage.passage_store import PassageStore
 from turnmark.retrieval.types import Query, Retriever
 
 
@@ -60,8 +60,8 @@ def test_embeds_only_changed_passages(notes):
 
 def test_bm25_index_needs_no_torch_and_no_model(notes):
     script = (
-        "import sys\nfrom pathlib import Path\nfrom turnmark.retrieval.build import build_index\n"
-        "from turnmark.retrieval.stored import open_index\nfrom turnmark.retrieval.registry import open_retriever\n"
+        "import sys\nfrom pathlib import Path\nfrom turnmark.retrieval.index.build import build_index\n"
+        "from turnmark.retrieval.search.opened_index import open_index\nfrom turnmark.retrieval.search.retriever_factory import open_retriever\n"
         "from turnmark.retrieval.types import Query\n"
         f"build_index(Path({str(notes)!r}), 'b', retriever='bm25')\n"
         "print(open_retriever('bm25', open_index('b')).search([Query(text='hull')], 1)[0][0].passage.document)\n"
@@ -114,7 +114,7 @@ def test_rebuild_keeps_files_of_an_open_index(notes):
 
 @pytest.mark.parametrize(("part", "most"), [("passages.db", 9), ("bm25", 9), ("exact", 9), ("chroma", 0)])
 def test_missing_part_is_reported_and_rebuilt(notes, monkeypatch, part, most):
-    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", most)
+    monkeypatch.setattr("turnmark.retrieval.index.build.FLAT_LIMIT", most)
     build_index(notes, "n")
     path = open_index("n").files / part
     shutil.rmtree(path) if path.is_dir() else path.unlink()

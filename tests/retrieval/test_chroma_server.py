@@ -18,13 +18,13 @@ from tests.retrieval.conftest import ChromaProcess, content
 from tests.served import free_port
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import home
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.chroma import ChromaVectors
-from turnmark.retrieval.components import remove_index, verify_index
-from turnmark.retrieval.registry import build_settings, open_retriever
-from turnmark.retrieval.servers import Served
-from turnmark.retrieval.store import PassageStore
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.components import remove_index, verify_index
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.search.retriever_factory import build_settings, open_retriever
+from turnmark.retrieval.storage.chroma import ChromaVectors
+from turnmark.retrieval.storage.passage_store import PassageStore
+from turnmark.retrieval.storage.server_addresses import ServerLocation
 from turnmark.retrieval.types import Query
 
 QUESTIONS = ["how do I descale the kettle", "opening hours of the library", "what does a season ticket cost"]
@@ -115,7 +115,7 @@ def away() -> str:
 
 
 def test_reports_collections_left_on_an_unreachable_server(notes, monkeypatch, turnmark):
-    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
+    monkeypatch.setattr("turnmark.retrieval.index.build.FLAT_LIMIT", 0)
     build_index(notes, "n")
     url = away()
     folder = open_index("n").files / "chroma"
@@ -162,9 +162,9 @@ def guarded() -> Iterator[str]:
 
 
 def test_reads_the_token_from_the_environment(guarded, monkeypatch):
-    from turnmark.retrieval.chroma import open_client
+    from turnmark.retrieval.storage.chroma import open_client
 
-    place = Served(kind="chroma", url=guarded)
+    place = ServerLocation(kind="chroma", url=guarded)
     with pytest.raises(TurnmarkError, match=r"401.*; is the token in TURNMARK_CHROMA_TOKEN right"):
         open_client(place)
     monkeypatch.setenv("TURNMARK_CHROMA_TOKEN", "hush-hush")

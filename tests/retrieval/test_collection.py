@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import Collection
-from turnmark.retrieval.store import PassageStore
+from turnmark.retrieval.storage.passage_store import PassageStore
 
 
 def collection(path: Path, documents: dict[str, list[tuple[str, str]]], title: str = "") -> Collection:

@@ -12,9 +12,9 @@ from tests.retrieval import tiny
 from tests.retrieval.conftest import content, write
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Message
-from turnmark.retrieval.build import build_index, corpus_index
-from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.stored import StoredIndex, open_index
+from turnmark.retrieval.index.build import build_index, corpus_index
+from turnmark.retrieval.search.opened_index import StoredIndex, open_index
+from turnmark.retrieval.search.retriever_factory import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.types import Hit, Query, RetrieverWrapper
 
 DOCUMENTS = {

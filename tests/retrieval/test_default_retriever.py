@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.retrieval.conftest import write
-from turnmark.retrieval.build import build_again, build_index
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.registry import default_retriever
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.index.build import build_again, build_index
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.search.retriever_factory import default_retriever
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 PLUGIN = f"python:{__name__}:Backwards"

@@ -16,9 +16,9 @@ elasticsearch = pytest.importorskip("elasticsearch")
 from tests.retrieval.scripted_elastic import Elastic, result  # noqa: E402
 from tests.served import free_port  # noqa: E402
 from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError  # noqa: E402
-from turnmark.retrieval.build import build_index  # noqa: E402
-from turnmark.retrieval.registry import build_settings, open_retriever  # noqa: E402
-from turnmark.retrieval.stored import StoredIndex, open_index  # noqa: E402
+from turnmark.retrieval.index.build import build_index  # noqa: E402
+from turnmark.retrieval.search.opened_index import StoredIndex, open_index  # noqa: E402
+from turnmark.retrieval.search.retriever_factory import build_settings, open_retriever  # noqa: E402
 from turnmark.retrieval.types import Hit, Query  # noqa: E402
 
 
@@ -78,7 +78,7 @@ def test_elser_uses_the_inference_endpoint(elastic, index):
 
 
 def test_knn_sends_the_embedders_vector_and_returns_cosines(elastic, index):
-    from turnmark.retrieval.embed import open_embedder
+    from turnmark.retrieval.embedding.embedders import open_embedder
 
     elastic.answer = result((ids(index)[0], 0.9))
     [hit] = search(elastic, index, "?query=knn", where={"path": "b*"})
@@ -135,6 +135,6 @@ def test_refuses_wrong_specs(spec, message, monkeypatch):
     with pytest.raises(RequestError, match=message) as raised:
         build_settings(f"elasticsearch+{spec}")
     assert "hush" not in str(raised.value)
-    monkeypatch.setattr("turnmark.retrieval.servers.find_spec", lambda name: None)
+    monkeypatch.setattr("turnmark.retrieval.storage.server_addresses.find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"pip install 'turnmark\[elasticsearch\]'"):
         build_settings("elasticsearch+http://h/there")

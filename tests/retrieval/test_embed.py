@@ -9,7 +9,7 @@ import pytest
 
 from tests.retrieval import tiny
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.retrieval.embed import MINILM_SHA256, Embedder, card_prompts, open_embedder
+from turnmark.retrieval.embedding.embedders import MINILM_SHA256, Embedder, card_prompts, open_embedder
 
 
 def test_bundled_model_embeds():

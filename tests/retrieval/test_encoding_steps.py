@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnmark.core.console import NoProgress
-from turnmark.retrieval.components import Encoder
-from turnmark.retrieval.encoding_steps import FIRST_STEP_TEXTS, EncodingSteps
+from turnmark.retrieval.index.components import Encoder
+from turnmark.retrieval.index.encoding_steps import FIRST_STEP_TEXTS, EncodingSteps
 
 
 class Counted(NoProgress):

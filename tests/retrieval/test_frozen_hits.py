@@ -15,9 +15,9 @@ import pytest
 
 from tests.conftest import VECTORS
 from turnmark.corpora.types import Message
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.registry import open_retriever
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.search.retriever_factory import open_retriever
 from turnmark.retrieval.types import Query
 
 ROOT = Path(__file__).parents[2]

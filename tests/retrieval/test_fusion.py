@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.retrieval.fusion import RankedList, RankedRows, fuse, top_k
+from turnmark.retrieval.ranking.fusion import RankedList, RankedRows, fuse, top_k
 from turnmark.retrieval.types import Query
 
 

@@ -13,9 +13,9 @@ import pytest
 from tests.conftest import Turnmark
 from tests.retrieval.conftest import write
 from turnmark.core.home import home
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.components import verify_index
+from turnmark.retrieval.search.opened_index import open_index
 
 
 @pytest.fixture

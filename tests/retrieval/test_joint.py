@@ -12,11 +12,11 @@ from tests.retrieval import tiny
 from tests.retrieval.conftest import write
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.build import build_index
 from turnmark.retrieval.collection import Collection
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.registry import default_retriever, open_retriever
-from turnmark.retrieval.stored import SearchableIndex, open_index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.opened_index import SearchableIndex, open_index
+from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
 from turnmark.retrieval.types import Hit, Query
 
 NOTES = {

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from turnmark.retrieval import levels
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.levels import MIN_COMPARED_SENTENCES, sure_from
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.search import score_thresholds
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.search.score_thresholds import MIN_COMPARED_SENTENCES, calibrate_sure_score
 
 FACTS = ("The {} boat was built in {} by a carpenter from the village.", "It is painted every spring in {} colours.")
 
@@ -32,7 +32,7 @@ def test_index_calibrates_its_threshold(boats):
     level = boats.manifest.sure_from
     assert level is not None
     assert 0.4 < level < 1
-    assert sure_from(boats) == level, "the sample is the same for the same index"
+    assert calibrate_sure_score(boats) == level, "the sample is the same for the same index"
 
 
 SUBJECTS = {
@@ -56,8 +56,8 @@ def test_unrelated_documents_are_compared_by_section(tmp_path, monkeypatch):
         (tmp_path / "mixed" / f"{subject}.md").write_text(text)
     build_index(tmp_path / "mixed", "mixed", retriever="dense")
     level = open_index("mixed").manifest.sure_from
-    monkeypatch.setattr(levels, "MIN_UNRELATED_GAP", 2.0)
-    of_documents = sure_from(open_index("mixed"))
+    monkeypatch.setattr(score_thresholds, "MIN_UNRELATED_GAP", 2.0)
+    of_documents = calibrate_sure_score(open_index("mixed"))
     assert level is not None
     assert of_documents is not None
     assert level > of_documents + 0.1, "a question about one of them is nearer to it than to all others"

@@ -11,8 +11,8 @@ import pytest
 from turnmark.corpora.chunking import regex_tokens
 from turnmark.corpora.readers import isolation
 from turnmark.corpora.readers.report import ReadingReport
-from turnmark.retrieval.components import Window
-from turnmark.retrieval.reading import SourceReader
+from turnmark.retrieval.index.components import Window
+from turnmark.retrieval.index.source_reading import SourceReader
 
 
 def mail(text: str) -> bytes:

@@ -13,13 +13,13 @@ from tests.retrieval.conftest import write
 from turnmark.core.errors import RequestError
 from turnmark.core.home import home
 from turnmark.core.specs import Spec, load_python
-from turnmark.retrieval.bm25 import BM25Settings
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.kinds import RETRIEVERS, built_in_kind
-from turnmark.retrieval.manifest import Manifest, ModelInfo
-from turnmark.retrieval.rebuild import as_built, build_command, rebuild_command
-from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.ranking.bm25 import BM25Settings
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.search.rebuild_commands import build_command, rebuild_command, spec_of_components
+from turnmark.retrieval.search.retriever_factory import build_settings, default_retriever, open_retriever
+from turnmark.retrieval.search.retriever_kinds import RETRIEVERS, find_built_in_kind
+from turnmark.retrieval.storage.manifest import Manifest, ModelInfo
 
 BGE = "sentence-transformers:/models/my bge"
 
@@ -58,7 +58,7 @@ def test_build_command_keeps_embedder_globs_and_bm25_options():
 
 @pytest.mark.parametrize("name", sorted(RETRIEVERS.entries()))
 def test_each_registered_retriever_declares_how_it_is_opened(name):
-    kind = built_in_kind(Spec(name))
+    kind = find_built_in_kind(Spec(name))
     assert kind is not None
     assert callable(load_python(kind.open, "retriever"))
 
@@ -76,9 +76,9 @@ def test_rebuild_command_restores_the_settings(retriever):
         "bm25": settings.bm25, "tokens": settings.tokens, "server": settings.server,
     }  # fmt: skip
     index = manifest(settings.embedder, **parts)
-    [again] = words(build_command(index, as_built(index)))
+    [again] = words(build_command(index, spec_of_components(index)))
     assert build_settings(again) == settings
-    assert rebuild_command(index) == f"turnmark index remove n, then {build_command(index, as_built(index))}"
+    assert rebuild_command(index) == f"turnmark index remove n, then {build_command(index, spec_of_components(index))}"
 
 
 def test_advised_command_builds_an_index_for_the_whole_spec(tmp_path: Path, turnmark):

@@ -15,11 +15,11 @@ from tests.retrieval.conftest import write
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.specs import Spec, parse_spec
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.fusion import Found
-from turnmark.retrieval.registry import build_settings, open_retriever
-from turnmark.retrieval.rerank import CrossReranker, Reranked
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.ranking.fusion import RankAndScore
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.search.rerankers import CrossReranker, RerankingRetriever
+from turnmark.retrieval.search.retriever_factory import build_settings, open_retriever
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 
@@ -52,7 +52,7 @@ class Fixed(Retriever):
             Hit(
                 passage=Passage(id=str(n), document="d", title="", text=f"text {n}", start=0, end=6),
                 score=score,
-                found={"bm25": Found(rank=n + 1, score=score)},
+                found={"bm25": RankAndScore(rank=n + 1, score=score)},
             )
             for n, score in enumerate(scores)
         ]
@@ -80,7 +80,7 @@ def ids(hits: Sequence[Hit]) -> list[str]:
 def test_fused_score_is_the_sum_of_both_z_scores():
     """First 4, 2, 0: z = a, 0, -a where a = sqrt(3/2). The reranker's 10, 40, 40: z = -b, b/2, b/2 where b = sqrt 2."""
     a, b = math.sqrt(1.5), math.sqrt(2)
-    [hits] = Reranked("x", Fixed(4, 2, 0), Says(10, 40, 40), depth=3).search([Query(text="q")], 3)
+    [hits] = RerankingRetriever("x", Fixed(4, 2, 0), Says(10, 40, 40), depth=3).search([Query(text="q")], 3)
     assert ids(hits) == ["1", "0", "2"]
     assert [hit.score for hit in hits] == pytest.approx([b / 2, a - b, -a + b / 2])
     assert [(hit.found["late"].rank, hit.found["late"].score) for hit in hits] == [(1, 40), (3, 10), (2, 40)]
@@ -88,16 +88,16 @@ def test_fused_score_is_the_sum_of_both_z_scores():
 
 
 def test_reranks_only_the_best_hits():
-    [hits] = Reranked("x", Fixed(5, 4, 3, 3, 1), Says(1, 3), depth=2).search([Query(text="q")], 5)
+    [hits] = RerankingRetriever("x", Fixed(5, 4, 3, 3, 1), Says(1, 3), depth=2).search([Query(text="q")], 5)
     assert ids(hits) == ["0", "1", "2", "3", "4"], "equal sums keep the first order"
     assert [hit.score for hit in hits] == pytest.approx([0, 0, -2, -2, -6]), "0.5 is the first two's deviation"
     assert ["late" in hit.found for hit in hits] == [True, True, False, False, False]
-    [hits] = Reranked("x", Fixed(5, 4, 3), Says(1, 9, 5), depth=3).search([Query(text="q")], 1)
+    [hits] = RerankingRetriever("x", Fixed(5, 4, 3), Says(1, 9, 5), depth=3).search([Query(text="q")], 1)
     assert ids(hits) == ["1"], "more are looked at than are asked for"
     for scores in ((3,), (3, 3)):
-        [hits] = Reranked("x", Fixed(*scores), Says(*(7,) * len(scores))).search([Query(text="q")], 5)
+        [hits] = RerankingRetriever("x", Fixed(*scores), Says(*(7,) * len(scores))).search([Query(text="q")], 5)
         assert [hit.score for hit in hits] == [0] * len(scores)
-    assert Reranked("x", Fixed(), Says()).search([Query(text="q")], 5) == [[]]
+    assert RerankingRetriever("x", Fixed(), Says()).search([Query(text="q")], 5) == [[]]
 
 
 @pytest.mark.parametrize("scores", [(1.0,), (1.0, 2.0, 3.0), (1.0, math.nan), (1.0, math.inf)])
@@ -105,7 +105,7 @@ def test_reports_invalid_scores_with_the_model(scores):
     with pytest.raises(
         TurnmarkError, match="reranker 'late:whatever' did not return one finite score for every passage"
     ):
-        Reranked("x", Fixed(2, 1), Says(*scores)).search([Query(text="q")], 2)
+        RerankingRetriever("x", Fixed(2, 1), Says(*scores)).search([Query(text="q")], 2)
 
 
 def test_cross_encoder_reranks_an_index(notes, model, turnmark):
@@ -178,4 +178,4 @@ def test_refuses_models_other_than_cross_encoders(tmp_path, model):
     with pytest.raises(
         TurnmarkError, match=r"reranker 'cross:.*broken' did not return one finite score for every passage"
     ):
-        Reranked("x", Fixed(2, 1), broken).search([Query(text="q")], 2)
+        RerankingRetriever("x", Fixed(2, 1), broken).search([Query(text="q")], 2)

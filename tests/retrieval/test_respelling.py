@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from turnmark.corpora.analysis import open_analyzer
-from turnmark.corpora.text import words
-from turnmark.retrieval.respelling import spell_codes, spell_words
+from turnmark.corpora.text.analysis import open_analyzer
+from turnmark.corpora.text.segmentation import words
+from turnmark.retrieval.ranking.respelling import spell_codes, spell_words
 
 
 class Terms:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turnmark.corpora.chunking import chunk, regex_tokens
-from turnmark.corpora.readers import markdown
+from turnmark.corpora.readers.markup import markdown
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import section_of
 

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from tests.retrieval import tiny
 from tests.retrieval.conftest import write
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.corpora.models import MODELS, SPLADE, ModelFile, models_folder
+from turnmark.corpora.downloads.small_models import MODELS, SPLADE, ModelFile, models_folder
 from turnmark.corpora.types import Message
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.registry import default_retriever, open_retriever
-from turnmark.retrieval.sparse import (
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.components import verify_index
+from turnmark.retrieval.search.opened_index import StoredIndex, open_index
+from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
+from turnmark.retrieval.search.sparse import (
     SparseIndex,
     SpladeEncoder,
     Vector,
@@ -29,7 +30,6 @@ from turnmark.retrieval.sparse import (
     unpack_terms,
     write_sparse,
 )
-from turnmark.retrieval.stored import StoredIndex, open_index
 from turnmark.retrieval.types import Hit, Query
 
 

@@ -15,15 +15,15 @@ from tests.conftest import Turnmark
 from tests.corpora.packed import write_packed
 from tests.patience import PATIENCE
 from tests.retrieval.watching import Said
-from turnmark.corpora.models import MODELS, MULTILINGUAL, ModelFile, models_folder
-from turnmark.corpora.packed_bert import convert_packed
-from turnmark.retrieval.centering import Center, CenteredEmbedder
-from turnmark.retrieval.embed import Embedder, open_embedder
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.manifest import Manifest
-from turnmark.retrieval.stored import open_index
-from turnmark.retrieval.suited import foreign_languages
-from turnmark.retrieval.watch import FolderWatch
+from turnmark.corpora.downloads.packed_bert import convert_packed
+from turnmark.corpora.downloads.small_models import MODELS, MULTILINGUAL, ModelFile, models_folder
+from turnmark.retrieval.embedding.centering import Center, CenteredEmbedder
+from turnmark.retrieval.embedding.choose_embedder import foreign_languages
+from turnmark.retrieval.embedding.embedders import Embedder, open_embedder
+from turnmark.retrieval.index.folder_watch import FolderWatch
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.storage.manifest import Manifest
 
 GERMAN = (
     "Der Wasserkocher wird jeden Monat mit Essig entkalkt, damit er schneller kocht.",

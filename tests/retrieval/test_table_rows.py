@@ -9,10 +9,10 @@ import openpyxl
 import pytest
 
 import turnmark as tm
-from turnmark.corpora.data_tables import LARGE_CELLS
+from turnmark.corpora.tables.data_tables import LARGE_CELLS
 from turnmark.retrieval.collection import Collection
-from turnmark.retrieval.listing import list_documents
-from turnmark.retrieval.table_rows import EXAMPLES
+from turnmark.retrieval.index.document_list import list_documents
+from turnmark.retrieval.tables.row_finder import EXAMPLES
 
 ROWS = LARGE_CELLS // 4 + 1_000
 COMMON = 30

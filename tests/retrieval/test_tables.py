@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 import turnmark as tm
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.sql import MAX_ROWS, MAX_VALUE_CHARACTERS
-from turnmark.retrieval.sql_functions import add_functions
-from turnmark.retrieval.stored import open_index
-from turnmark.retrieval.table_names import MAX_NAME_LENGTH, TEXT_ENDING, column_names
-from turnmark.retrieval.tables import TableStore
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.components import verify_index
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.tables.sql_functions import add_functions
+from turnmark.retrieval.tables.sql_names import MAX_NAME_LENGTH, TEXT_ENDING, column_names
+from turnmark.retrieval.tables.sql_queries import MAX_ROWS, MAX_VALUE_CHARACTERS
+from turnmark.retrieval.tables.table_store import TableStore
 
 SPENDING = """Month;Team;Item;Amount;Share;Paid on
 March;North;Train;1.234,50 €;12 %;01.03.2024

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.retrieval.conftest import Angles
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.task_passages import cut_passages, hits_of, nearest_among, ranked_by
+from turnmark.retrieval.search.task_passages import cut_passages, hits_of, nearest_among, ranked_by
 from turnmark.retrieval.vector_cache import Cache, cache_by_list
 
 

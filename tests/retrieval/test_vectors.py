@@ -19,13 +19,10 @@ from hypothesis.extra import numpy as arrays
 
 from tests.retrieval.conftest import content, write
 from turnmark.core.errors import TurnmarkError
-from turnmark.corpora.mtrag import load_queries
-from turnmark.retrieval.build import build_index, corpus_index
-from turnmark.retrieval.components import verify_index
-from turnmark.retrieval.registry import open_retriever
-from turnmark.retrieval.stored import open_index
-from turnmark.retrieval.types import Query
-from turnmark.retrieval.vectors import (
+from turnmark.corpora.benchmarks.mtrag import load_queries
+from turnmark.retrieval.index.build import build_index, corpus_index
+from turnmark.retrieval.index.components import verify_index
+from turnmark.retrieval.ranking.vectors import (
     FILE,
     FlatVectors,
     TokenIndex,
@@ -35,6 +32,9 @@ from turnmark.retrieval.vectors import (
     write_tokens,
     write_vectors,
 )
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.search.retriever_factory import open_retriever
+from turnmark.retrieval.types import Query
 
 QUESTIONS = ("Where do the bees spend the winter?", "bread without yeast", "what a ferry costs", "xyzzy")
 
@@ -72,7 +72,7 @@ def test_batch_returns_the_same_as_single_queries(queries: int, rows: int, k: in
 def test_chroma_finds_the_same_as_exact_search(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     build_index(notes, "exact", retriever="hybrid")
     with monkeypatch.context() as patched:
-        patched.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
+        patched.setattr("turnmark.retrieval.index.build.FLAT_LIMIT", 0)
         build_index(notes, "graph", retriever="hybrid")
     exact, graph = open_index("exact"), open_index("graph")
     assert (exact.manifest.exact, graph.manifest.exact) == (True, False)
@@ -94,7 +94,7 @@ def test_vectors_move_between_the_stores_without_the_model(notes: Path, monkeypa
     build_index(notes, "n", retriever="hybrid")
     before = content("n")
     for limit, flat in ((0, False), (9, True)):
-        monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", limit)
+        monkeypatch.setattr("turnmark.retrieval.index.build.FLAT_LIMIT", limit)
         report = build_index(notes, "n", retriever="hybrid")
         assert (report.unchanged, report.embedded, open_index("n").manifest.exact) == (False, 0, flat)
     assert before.keys() == content("n").keys()
@@ -102,7 +102,7 @@ def test_vectors_move_between_the_stores_without_the_model(notes: Path, monkeypa
 
 
 def test_released_index_is_closed(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
+    monkeypatch.setattr("turnmark.retrieval.index.build.FLAT_LIMIT", 0)
     build_index(notes, "n", retriever="dense")
     gc.collect()
     before = set(SharedSystemClient._identifier_to_system)
@@ -144,7 +144,7 @@ def test_slices_cover_every_row_once_and_begin_at_steps(rows, apiece, step):
 def test_hnsw_recall_against_exact_search(real_data: Path, kept_home: Path, monkeypatch, domain):
     """recall@10 of Chroma's HNSW against all cosines, over the recorded last turns, is at least .99."""
     monkeypatch.setenv("TURNMARK_HOME", str(kept_home))
-    monkeypatch.setattr("turnmark.retrieval.build.FLAT_LIMIT", 0)
+    monkeypatch.setattr("turnmark.retrieval.index.build.FLAT_LIMIT", 0)
     root = real_data / "mt-rag-benchmark"
     index = corpus_index(root / "corpora" / "passage_level" / f"{domain}.jsonl", "dense")
     queries = list(load_queries(root, domain, "last-turn").data.values())
@@ -224,7 +224,7 @@ def test_writing_tokens_keeps_one_page_in_memory(tmp_path: Path) -> None:
 
 def test_idf_counts_passages_not_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Counted in stretches of a few tokens, so that a stretch ends within the texts.
-    monkeypatch.setattr("turnmark.retrieval.vectors._TOKENS_COUNTED_AT_ONCE", 5)
+    monkeypatch.setattr("turnmark.retrieval.ranking.vectors._TOKENS_COUNTED_AT_ONCE", 5)
     texts = made([4, 6, 0, 9, 2, 1])
     index = written(tmp_path / "tokens", texts)
     for token in range(12):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from turnmark.retrieval.embed import Embedder, open_embedder
-from turnmark.retrieval.views import MAX_MESSAGE_TOKENS, Views
+from turnmark.retrieval.embedding.embedders import Embedder, open_embedder
+from turnmark.retrieval.ranking.conversation_queries import MAX_MESSAGE_TOKENS, Views
 
 ANSWER = "A sourdough starter is flour and water in which wild yeast lives. It is fed every day."
 MESSAGE = "How long does it take?"

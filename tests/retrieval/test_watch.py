@@ -18,11 +18,11 @@ from tests.patience import PATIENCE
 from tests.retrieval.conftest import write
 from tests.retrieval.watching import watching
 from turnmark.core.errors import RequestError
-from turnmark.retrieval import watch as watch_module
-from turnmark.retrieval.build import BuildReport, build_index
-from turnmark.retrieval.components import remove_index, verify_index
-from turnmark.retrieval.stored import list_indexes, open_index
-from turnmark.retrieval.watch import FolderWatch, check_watch, describe_changes
+from turnmark.retrieval.index import folder_watch as watch_module
+from turnmark.retrieval.index.build import BuildReport, build_index
+from turnmark.retrieval.index.components import remove_index, verify_index
+from turnmark.retrieval.index.folder_watch import FolderWatch, check_watch, describe_changes
+from turnmark.retrieval.search.opened_index import list_indexes, open_index
 
 NOTES = {"kettle": "# Kettle\n\nThe kettle is red.\n", "toaster": "# Toaster\n\nThe toaster is blue.\n"}
 
@@ -200,9 +200,9 @@ def test_watches_a_restored_folder_again(folder, gone):
 
 
 def test_folder_removed_during_a_build_loses_no_passage(folder, monkeypatch):
-    from turnmark.retrieval import reading
+    from turnmark.retrieval.index import source_reading
 
-    real, away, left = reading.read_file, folder.with_name("elsewhere"), list[Path]()
+    real, away, left = source_reading.read_file, folder.with_name("elsewhere"), list[Path]()
 
     def read(path, relative, *more, **named):
         if "lilac" in path.read_text("utf-8") and not left:
@@ -213,7 +213,7 @@ def test_folder_removed_during_a_build_loses_no_passage(folder, monkeypatch):
         write(folder, kettle="# Kettle\n\nThe kettle is grey.\n")
         heard.wait_for("indexed 1 changed file")
         before = open_index("n").manifest.generation
-        monkeypatch.setattr(reading, "read_file", read)
+        monkeypatch.setattr(source_reading, "read_file", read)
         write(folder, kettle="# Kettle\n\nThe kettle is lilac.\n")
         heard.wait_for("is missing")
         assert open_index("n").manifest.generation == before
@@ -332,18 +332,18 @@ def test_killed_build_loses_nothing(folder):
 
 
 def test_does_not_read_unchanged_files_again(folder, monkeypatch):
-    from turnmark.retrieval import reading
+    from turnmark.retrieval.index import source_reading
 
     old = time.time() - 60
     for path in folder.iterdir():
         os.utime(path, (old, old))
     build_index(folder, "n", retriever="bm25", exclude=["drafts/**"])
-    assert json.loads((open_index("n").folder / reading.FILE).read_text("utf-8"))["files"].keys() == {
+    assert json.loads((open_index("n").folder / source_reading.FILE).read_text("utf-8"))["files"].keys() == {
         "kettle.md", "toaster.md",
     }  # fmt: skip
     read: list[str] = []
-    real = reading.read_file
-    monkeypatch.setattr(reading, "read_file", lambda path, relative, *more, **named: (
+    real = source_reading.read_file
+    monkeypatch.setattr(source_reading, "read_file", lambda path, relative, *more, **named: (
         read.append(relative), *real(path, relative, *more, **named))[1:])  # fmt: skip
     (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is old.\n", encoding="utf-8")
     report = build_index(folder, "n", retriever="bm25")
@@ -362,7 +362,7 @@ def test_does_not_read_unchanged_files_again(folder, monkeypatch):
 
 @pytest.mark.parametrize("spoiled", ["generation", "made_by", "torn", "gone"])
 def test_ignores_an_outdated_list_of_files(folder, monkeypatch, spoiled):
-    from turnmark.retrieval import reading
+    from turnmark.retrieval.index import source_reading
 
     old = time.time() - 60
     for path in folder.iterdir():
@@ -372,7 +372,7 @@ def test_ignores_an_outdated_list_of_files(folder, monkeypatch, spoiled):
     (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is wet.\n", encoding="utf-8")
     os.utime(folder / "kettle.md", (old, old))
     assert build_index(folder, "n", retriever="bm25", exclude=["drafts/**"]).unchanged
-    listed = open_index("n").folder / reading.FILE
+    listed = open_index("n").folder / source_reading.FILE
     content = json.loads(listed.read_text("utf-8"))
     if spoiled == "gone":
         listed.unlink()
@@ -388,12 +388,12 @@ def test_ignores_an_outdated_list_of_files(folder, monkeypatch, spoiled):
 @pytest.mark.parametrize("name", ["chunking.py", "readers/pandoc.lua"])
 def test_reads_files_again_after_a_change_of_the_readers(tmp_path, monkeypatch, name):
     from turnmark.corpora import chunking
-    from turnmark.retrieval import reading
+    from turnmark.retrieval.index import source_reading
 
     here = Path(chunking.__file__).parent
     copied = shutil.copytree(here, tmp_path / "corpora", ignore=shutil.ignore_patterns("demo", "__pycache__"))
     monkeypatch.setattr(chunking, "__file__", str(copied / "chunking.py"))
-    before = reading.readers_mark.__wrapped__()
-    assert reading.readers_mark.__wrapped__() == before
+    before = source_reading.readers_mark.__wrapped__()
+    assert source_reading.readers_mark.__wrapped__() == before
     (copied / name).write_text((copied / name).read_text("utf-8") + "\n", encoding="utf-8")
-    assert reading.readers_mark.__wrapped__() != before
+    assert source_reading.readers_mark.__wrapped__() != before

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests.retrieval.conftest import write
-from turnmark.retrieval.build import build_index
-from turnmark.retrieval.registry import default_retriever, open_retriever
-from turnmark.retrieval.stored import open_index
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.search.list_weights import share_of
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
 from turnmark.retrieval.types import Query
-from turnmark.retrieval.weights import share_of
 
 CHINESE = {
     "kettle": "# 水壶\n\n每个月用白醋给水壶除垢一次。除垢以后要用清水冲洗两遍。水壶不能放进洗碗机里清洗。",

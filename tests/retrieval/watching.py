@@ -11,8 +11,8 @@ from queue import Empty, Queue
 import pytest
 
 from tests.patience import PATIENCE
-from turnmark.retrieval.stored import open_index
-from turnmark.retrieval.watch import FolderWatch
+from turnmark.retrieval.index.folder_watch import FolderWatch
+from turnmark.retrieval.search.opened_index import open_index
 
 
 class Said:

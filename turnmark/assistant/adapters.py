@@ -1,4 +1,4 @@
-"""The assistant as a LlamaIndex chat engine. The LlamaIndex retriever is in `turnmark.retrieval.adapters`.
+"""The assistant as a LlamaIndex chat engine. The LlamaIndex retriever is in `turnmark.retrieval.services.llama_index`.
 
 engine = as_chat_engine(tm.Assistant("notes"))
 engine.chat("How do I descale a kettle?").source_nodes
@@ -19,9 +19,9 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.generators.stopping import Stop, stream_turn
 from turnmark.assistant.serving.reply import ReplyText, content
 from turnmark.assistant.types import Citation, Event, Reply
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.adapters import node_of
+from turnmark.retrieval.services.llama_index import node_of
 
 TOOL_NAME = "turnmark"
 

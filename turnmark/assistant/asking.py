@@ -27,7 +27,7 @@ from turnmark.assistant.generators.reasoning import split_reasoning
 from turnmark.assistant.prompts import load_prompt
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
-from turnmark.corpora.text import sentences, words
+from turnmark.corpora.text.segmentation import sentences, words
 
 T = TypeVar("T", bound=BaseModel)
 

@@ -26,7 +26,7 @@ from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Event, Reply, Search, Understanding, Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora.types import Message
-from turnmark.retrieval.index import Index
+from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.types import Hit, Retriever
 from turnmark.retrieval.vector_cache import cache_by_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnmark.assistant.types import Citation
-from turnmark.core.untrusted import one_line, printable
+from turnmark.core.untrusted import make_printable, one_line
 
 SIGNIFICANT_DIGITS = 15
 """Maximum digits of a real number that are shown; further digits come from its binary form and mean nothing."""
@@ -23,7 +23,7 @@ def basis_lines(citation: Citation) -> Iterator[str]:
     if not citation.statement:
         return
     yield "computed with:"
-    for line in printable(citation.statement).splitlines():
+    for line in make_printable(citation.statement).splitlines():
         yield f"  {line}"
     if not citation.basis:
         yield "the rows that it rests on are not known"

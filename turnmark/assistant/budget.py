@@ -13,7 +13,7 @@ from math import ceil
 
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import Prompt, PromptMessages
-from turnmark.corpora.text import CJK
+from turnmark.corpora.text.segmentation import CJK
 from turnmark.corpora.types import Message
 
 PASSAGE_MARK_TOKENS = 32

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from turnmark.assistant.phrases import fold
-from turnmark.corpora.languages import UNSPACED_LANGUAGES
+from turnmark.corpora.text.languages import UNSPACED_LANGUAGES
 from turnmark.corpora.types import Message
 
 CollectionTopic = Literal["count", "list", "newest", "oldest", "first", "last", "asked", "help", "summarize"]

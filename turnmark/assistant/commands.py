@@ -23,11 +23,11 @@ from turnmark.assistant.config import (
     with_index,
     without_index,
 )
+from turnmark.core.command_line import CommandGroup
 from turnmark.core.console import print_json, stdin_is_terminal, stdin_lines
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.flags import AsJson, Request, RequestCommand, command_from
 from turnmark.core.untrusted import ellipsize, one_line, valid_text
-from turnmark.core.usage import CommandGroup
 from turnmark.corpora.types import Message
 from turnmark.retrieval.commands import DESCRIBE_NEEDS_FOLDER, DescribeSpec
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from turnmark.assistant.assistant import Assistant
     from turnmark.assistant.repl.chat import Grade
     from turnmark.core.console import Progress
-    from turnmark.retrieval.build import BuildReport
+    from turnmark.retrieval.index.build import BuildReport
 
 WatchFolder = Annotated[
     bool, typer.Option("--watch", help="Watch the folder and index changed files at once, until Ctrl-C")
@@ -224,7 +224,7 @@ def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade
     from turnmark.assistant.repl.commands import COMMANDS
     from turnmark.assistant.repl.loop import choose_index, prompt_session, run_chat
     from turnmark.assistant.session_files import resume_session
-    from turnmark.retrieval.watch import Watches
+    from turnmark.retrieval.index.folder_watch import Watches
 
     console = Console(highlight=False)
     session = waiting = None

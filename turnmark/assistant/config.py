@@ -16,7 +16,7 @@ import typer
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, ValidationError
 
 from turnmark.core.errors import ErrorCollector, unknown_name
-from turnmark.core.flags import FlagMark, Flatten, reasons
+from turnmark.core.flags import FlagMark, FlattenMark, reasons
 from turnmark.core.record import Record
 
 EXTRACTIVE = "extractive"
@@ -136,7 +136,7 @@ class AssistantConfig(Record):
         return self.model_dump(mode="json", exclude={"prompts"})
 
 
-ConfigOverIndex = Annotated[AssistantConfig, Flatten(without=("embedder",))]
+ConfigOverIndex = Annotated[AssistantConfig, FlattenMark(without=("embedder",))]
 """The configuration in a request that searches an index; the embedder is the one of the index."""
 
 
@@ -165,6 +165,6 @@ def without_index(config: AssistantConfig) -> AssistantConfig:
 
 def with_index(config: AssistantConfig, errors: ErrorCollector) -> AssistantConfig:
     """Return the configuration with the only index if it names none."""
-    from turnmark.retrieval.stored import only_index
+    from turnmark.retrieval.search.opened_index import only_index
 
     return config if config.index else config.model_copy(update={"index": errors.collect(only_index) or ""})

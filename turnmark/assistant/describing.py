@@ -32,9 +32,9 @@ from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import home
 from turnmark.core.specs import parse_spec
 from turnmark.core.untrusted import describe_error, one_line
-from turnmark.corpora.descriptions import clean_description
+from turnmark.corpora.readers.picture_descriptions import clean_description
 from turnmark.corpora.types import MEDIA_TYPES, Picture
-from turnmark.retrieval.describing import DescribingPlan, Descriptions, PictureTask
+from turnmark.retrieval.index.picture_descriptions import DescribingPlan, Descriptions, PictureTask
 
 DEFAULT_CONCURRENCY = 8
 """Default number of pictures that are described at the same time; `?concurrency=N` of the spec sets another one."""
@@ -50,7 +50,7 @@ STORE_FILE = "descriptions.db"
 
 
 class ModelDescriber:
-    """A model that describes pictures; see `turnmark.retrieval.describing.PictureDescriber`.
+    """A model that describes pictures; see `turnmark.retrieval.index.picture_descriptions.PictureDescriber`.
 
     Args:
         generator: takes pictures.

@@ -19,13 +19,13 @@ from turnmark.assistant.session import Exchange, cite, messages, sources_used
 from turnmark.assistant.steps.tool_results import is_computed
 from turnmark.assistant.types import Citation
 from turnmark.core.errors import RequestError
-from turnmark.core.untrusted import CODE_SPAN, escape_markdown, escape_markdown_line, printable
-from turnmark.corpora.kiwi import INTERACTIONS
-from turnmark.corpora.text import strip_citations
+from turnmark.core.untrusted import CODE_SPAN, escape_markdown, escape_markdown_line, make_printable
+from turnmark.corpora.benchmarks.kiwi import INTERACTIONS
+from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Passage
 
 if TYPE_CHECKING:
-    from turnmark.retrieval.index import Index
+    from turnmark.retrieval.index.index_api import Index
 
 _ANSWERABILITY = {
     "answer": "ANSWERABLE",
@@ -232,7 +232,7 @@ def _footnoted(text: str, turn: int, sources: int) -> str:
     Args:
         sources: number of citations; a mark with a higher number stays text.
     """
-    pieces = CODE_SPAN.split(printable(text))  # alternating text and code
+    pieces = CODE_SPAN.split(make_printable(text))  # alternating text and code
     code: list[str] = []
     for position in range(1, len(pieces), 2):
         if _is_code(*pieces[position - 1 : position + 2]):

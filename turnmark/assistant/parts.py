@@ -12,8 +12,8 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import ASSISTANT_PROMPTS, check_prompts
 from turnmark.assistant.tracing import NOT_TRACED, Tracing, tracing_by_environment
 from turnmark.core.errors import ErrorCollector
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.retriever_factory import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.types import Retriever, check_retriever
 from turnmark.retrieval.vector_cache import Embed, cache_by_text
 
@@ -87,7 +87,7 @@ def embed_with(index: Index) -> Embed | None:
     def embed(texts: Sequence[str]) -> NDArray[np.float32]:
         import numpy as np
 
-        from turnmark.retrieval.embed import in_one_thread
+        from turnmark.retrieval.embedding.embedders import in_one_thread
 
         embed_texts = in_one_thread(index.embedder)
         vectors = index.stored_vectors(texts)

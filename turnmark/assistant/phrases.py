@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
-from turnmark.corpora.function_words import language_of
-from turnmark.corpora.languages import ENGLISH, UNSPACED_LANGUAGES
+from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.languages import ENGLISH, UNSPACED_LANGUAGES
 
 _SPLIT_MARKS = r"[,;:，；、。.:]"
 

@@ -27,9 +27,15 @@ from typing import Literal
 from turnmark.assistant.phrases import fold, phrases_in
 from turnmark.assistant.refusal_parts import RefusalParts, refusal_parts
 from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences
-from turnmark.corpora.function_words import language_of
-from turnmark.corpora.languages import ENGLISH
-from turnmark.corpora.text import normalize_width, plain, reading_words, strip_citations, words
+from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.languages import ENGLISH
+from turnmark.corpora.text.segmentation import (
+    normalize_width,
+    reading_words,
+    strip_citations,
+    strip_inline_markdown,
+    words,
+)
 
 # --- what the assistant writes ---------------------------------------------------------------------------------------
 
@@ -257,7 +263,7 @@ class RefusalRules:
 
     def _kind_of(self, sentence: str) -> SentenceKind:
         """Return the kind of a sentence, the first that fits. A quotation is a claim."""
-        text = " ".join(plain(strip_citations(sentence)).split()).replace("’", "'").lower()
+        text = " ".join(strip_inline_markdown(strip_citations(sentence)).split()).replace("’", "'").lower()
         if text.startswith(('"', "“")):
             return "claim"
         if self.parts is not None:

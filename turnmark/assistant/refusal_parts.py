@@ -16,7 +16,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from turnmark.assistant.phrases import fold
-from turnmark.corpora.languages import UNSPACED_LANGUAGES
+from turnmark.corpora.text.languages import UNSPACED_LANGUAGES
 
 MAX_CHARACTERS_BEFORE = 60
 """Maximum characters before the refusing clause at the beginning of a reply: "Thank you for the question, but …"."""

@@ -19,9 +19,9 @@ from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.types import Citation, Event, Reply, ToolUse
 from turnmark.core.record import Record
 from turnmark.core.untrusted import one_line
-from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.text.segmentation import strip_citations, words
 from turnmark.corpora.types import Message
-from turnmark.retrieval.index import Index
+from turnmark.retrieval.index.index_api import Index
 
 FORMAT = 1
 """Version of the session format; a file with a higher version is refused."""

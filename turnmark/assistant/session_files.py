@@ -21,7 +21,7 @@ from turnmark.assistant.session import EVENT_ADAPTER, Conversation, SessionBegan
 from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.home import check_name, home
 from turnmark.core.record import Record
-from turnmark.corpora.text import spans
+from turnmark.corpora.text.segmentation import spans
 
 
 class SessionInfo(Record):

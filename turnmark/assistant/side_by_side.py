@@ -1,7 +1,7 @@
 """`turnmark ask` with several `--generator`: compare the replies of several assistants to one question.
 
 Each assistant searches and answers as it would alone; all run at the same time. The user's verdict is stored in the
-format of a rating page (`turnmark.evaluation.report.rating`), so that `turnmark agreement` can read it:
+format of a rating page (`turnmark.evaluation.report.rating_page`), so that `turnmark agreement` can read it:
 
     $TURNMARK_HOME/ratings/ask.jsonl      {"page": "ask", "rater": "me", "id": "…", "given": {"AB": "A"}}
     $TURNMARK_HOME/ratings/ask.key.json   the generator and reply behind each letter
@@ -36,7 +36,7 @@ from turnmark.corpora.types import Message
 LETTERS = "ABCDEFGH"
 PAGE, RATER = "ask", "me"
 KEY_FORM = "turnmark rating key"
-"""Value of `form` in a key file, which `turnmark.evaluation.report.rating` checks."""
+"""Value of `form` in a key file, which `turnmark.evaluation.report.rating_page` checks."""
 ALL, NEITHER = "all", "neither"
 
 

@@ -36,11 +36,11 @@ from turnmark.assistant.types import (
     Understanding,
     Usage,
 )
-from turnmark.corpora.function_words import language_of
-from turnmark.corpora.languages import ENGLISH
+from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.types import Message
-from turnmark.retrieval.table_records import QueryResult
-from turnmark.retrieval.task_passages import nearest_among
+from turnmark.retrieval.search.task_passages import nearest_among
+from turnmark.retrieval.tables.table_records import QueryResult
 from turnmark.retrieval.types import Hit, Query, Retriever
 from turnmark.retrieval.vector_cache import Embed
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from turnmark.core.record import Record
-from turnmark.retrieval.table_records import Basis
+from turnmark.retrieval.tables.table_records import Basis
 
 MessageKind = Literal["question", "conversational", "revision"]
 Decision = Literal["answer", "partial", "unknown", "clarify", "converse"]

@@ -1,1 +1,2 @@
-"""Shared by all packages: errors, specs, command options, the console, the home folder, records."""
+"""What every package needs: errors, specs, records, home folder, console, flags of commands, and what makes foreign
+text safe. It imports nothing of Turnmark."""

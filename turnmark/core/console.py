@@ -52,7 +52,7 @@ def stdin_lines() -> Iterator[str]:
         yield valid_text(line.removeprefix("\ufeff") if number == 0 else line)
 
 
-class ReaderGone(SystemExit):
+class OutputClosed(SystemExit):
     """The reader of our output closed the pipe (`turnmark … | head`). The command ends without an error.
 
     This is a SystemExit, so that no library catches it as an ordinary error.
@@ -62,7 +62,7 @@ class ReaderGone(SystemExit):
         super().__init__(0)
 
 
-class _Guarded:
+class _GuardedStream:
     """A standard stream that ends the command when writing fails.
 
     If the pipe is closed, the command ends quietly; if the disk is full, it ends with an error. With `optional`, errors
@@ -89,7 +89,7 @@ class _Guarded:
                 self._error = error
                 self._silence()
         if isinstance(self._error, BrokenPipeError) and not self._optional:
-            raise ReaderGone from None
+            raise OutputClosed from None
         if self._error is not None and not self._optional:
             raise self._error
 
@@ -114,8 +114,8 @@ def guarded_streams() -> Iterator[None]:
         for stream in (output, error_output):
             if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
                 stream.reconfigure(errors="replace")
-        sys.stdout = cast("TextIO", _Guarded(output, optional=False))
-        sys.stderr = cast("TextIO", _Guarded(error_output, optional=True))
+        sys.stdout = cast("TextIO", _GuardedStream(output, optional=False))
+        sys.stderr = cast("TextIO", _GuardedStream(error_output, optional=True))
         try:
             yield
         finally:

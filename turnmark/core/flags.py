@@ -17,9 +17,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typer.models import ArgumentInfo, ParameterInfo
 
+from turnmark.core.command_line import CheckedCommand, describe_missing, describe_missing_value, mistakes_of
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.record import Record
-from turnmark.core.usage import CheckedCommand, missing, mistakes_of, needs_value
 
 
 def _show_all(context: typer.Context, wants_all: bool) -> None:
@@ -46,7 +46,7 @@ class FlagMark(Enum):
 
 
 @dataclass(frozen=True)
-class Flatten:
+class FlattenMark:
     """Refines a field of a request that is a record, whose own fields become flags of the command.
 
     Attributes:
@@ -112,7 +112,7 @@ def flags_of(kind: type[Record]) -> dict[str, Flag]:
         default = field.get_default(call_default_factory=False)
         if isinstance(field.annotation, type) and issubclass(field.annotation, Record):
             default = field.annotation() if default in (None, PydanticUndefined) else default
-            refined = next((extra for extra in field.metadata if isinstance(extra, Flatten)), Flatten())
+            refined = next((extra for extra in field.metadata if isinstance(extra, FlattenMark)), FlattenMark())
             for inner, flag in flags_of(field.annotation).items():
                 if inner not in refined.without and inner not in kind.model_fields:
                     required = flag.required or inner in refined.required
@@ -144,8 +144,8 @@ def build_request(kind: type[R], values: Mapping[str, Any], errors: ErrorCollect
     values = {name: value for name, value in values.items() if value is not None}
     absent = [flag for name, flag in flags.items() if flag.required and values.get(name, ()) in ("", (), [])]
     for flag in absent:
-        if needs_value(flag.spelling) not in errors.problems:
-            errors.add(missing(flag.spelling, flag.info.help))
+        if describe_missing_value(flag.spelling) not in errors.problems:
+            errors.add(describe_missing(flag.spelling, flag.info.help))
     if any(flag.field.is_required() and not flag.record for flag in absent):
         try:
             kind.model_validate(_nest(kind, values))
@@ -182,7 +182,7 @@ def _problems(kind: type[Record], values: Mapping[str, Any], error: ValidationEr
     return problems
 
 
-_EXPECTED = {
+_EXPECTED_VALUE_TEXTS = {
     "int_parsing": "expected a whole number",
     "int_from_float": "expected a whole number",
     "float_parsing": "expected a number",
@@ -204,13 +204,13 @@ def reasons(error: ValidationError, records: Collection[str] = ()) -> dict[str, 
     for fault in error.errors(include_url=False):
         place = [str(key) for key in fault["loc"]]
         name = place[1] if len(place) > 1 and place[0] in records else place[0]
-        expected = _EXPECTED.get(fault["type"])
+        expected = _EXPECTED_VALUE_TEXTS.get(fault["type"])
         message = expected.format(**fault.get("ctx", {})) if expected else fault["msg"].removeprefix("Value error, ")
         found[name] = message.removeprefix("Input ")
     return found
 
 
-_REQUIRED = "turnmark.required"
+_REQUIRED_KEY = "turnmark.required"
 
 
 @contextmanager
@@ -236,12 +236,12 @@ class RequestCommand(CheckedCommand):
         """Parse the command line without checking for missing parameters."""
         required = [parameter for parameter in self.params if parameter.required]
         with _set_required(required, False):
-            ctx.meta[_REQUIRED] = required
+            ctx.meta[_REQUIRED_KEY] = required
             return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help, which is requested while the command line is parsed."""
-        with _set_required(ctx.meta.get(_REQUIRED, ()), True):
+        with _set_required(ctx.meta.get(_REQUIRED_KEY, ()), True):
             super().format_help(ctx, formatter)
 
 

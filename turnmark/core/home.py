@@ -70,7 +70,7 @@ def quiet_libraries() -> None:
         # `disable_telemetry_events` stops neither.
         "ORT_DISABLE_TELEMETRY": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        "OMP_WAIT_POLICY": "PASSIVE",  # see `load_model` in retrieval/models.py
+        "OMP_WAIT_POLICY": "PASSIVE",  # see `load_model` in retrieval/embedding/model_loading.py
     }.items():
         os.environ.setdefault(name, value)
 

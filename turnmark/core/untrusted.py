@@ -21,7 +21,7 @@ All text from files, people, models, servers and other people's code is untruste
 | into a prompt in any other way                    | `break_control_marks`             |
 
 `Prompt.render` breaks control marks in every value. HTML is escaped by the template of each page
-(`turnmark.evaluation.report.page`), JSON on standard output by `turnmark.core.console.print_json`.
+(`turnmark.evaluation.report.html_page`), JSON on standard output by `turnmark.core.console.print_json`.
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ _ESCAPES = re.compile(
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\x9d\x90\x98\x9e\x9f]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-~]"
 )
-_UNSEEN = re.compile(
+_UNSEEN_CHARACTERS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """Remove escape sequences, control, bidi and zero-width characters, so that a text is safe for a terminal.
 
     Newlines and tabs stay. A lone surrogate becomes U+FFFD.
     """
-    return _SURROGATES.sub("\ufffd", _UNSEEN.sub("", _ESCAPES.sub("", text)))
+    return _SURROGATES.sub("\ufffd", _UNSEEN_CHARACTERS.sub("", _ESCAPES.sub("", text)))
 
 
 def one_line(text: object) -> str:
@@ -66,7 +66,7 @@ def one_line(text: object) -> str:
 
     Text that is written through this function cannot imitate lines of our own.
     """
-    return printable(str(text)).translate(_LINE_BREAKS)
+    return make_printable(str(text)).translate(_LINE_BREAKS)
 
 
 def rich_line(text: object, style: str = "") -> Text:
@@ -92,7 +92,7 @@ def excerpt(text: str) -> str:
 
 
 def _printable_words(text: str) -> str:
-    return " ".join(printable(text).split())
+    return " ".join(make_printable(text).split())
 
 
 # --- secrets ---------------------------------------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def escape_latex(text: str) -> str:
 
 # --- prompts ---------------------------------------------------------------------------------------------------------
 
-_WIDTHLESS = re.compile("[\0\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+_WIDTHLESS_CHARACTERS = re.compile("[\0\xad\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 # Control marks of chat templates, which a server interprets anywhere in a message: the end of a turn, the speaker.
 # By family: <|im_start|> (ChatML, Llama 3, Phi, GPT-OSS and most since; DeepSeek with wide bars), <|turn> and <turn|>,
 # <start_of_turn> (Gemma), [INST] (Mistral), <<SYS>> (Llama 2), <s>, [CLS], ]~b] (MiniMax).
@@ -206,7 +206,7 @@ def fence_tag(*contents: str) -> str:
     does not occur in look-alike letters either, or with zero-width characters inside.
     """
     tag = ""
-    forms = [content.lower() for content in contents] + [_folded(content) for content in contents]
+    forms = [content.lower() for content in contents] + [_fold(content) for content in contents]
     while not tag or any(tag in content for content in forms):
         digest = hashlib.sha256(tag.encode())
         for content in contents:
@@ -216,8 +216,8 @@ def fence_tag(*contents: str) -> str:
     return tag
 
 
-def _folded(text: str) -> str:
-    return unicodedata.normalize("NFKC", _WIDTHLESS.sub("", text)).lower()
+def _fold(text: str) -> str:
+    return unicodedata.normalize("NFKC", _WIDTHLESS_CHARACTERS.sub("", text)).lower()
 
 
 def fence(text: str, kind: str = "text", tag: str | None = None) -> str:

@@ -1,1 +1,3 @@
-"""Read documents and benchmark data. This is the lowest layer: it imports nothing from the other packages."""
+"""Documents and benchmark data come in. This is the lowest package: it imports only `core`. Beside the rooms stand
+the records that all packages share (`types`), the reading of JSON Lines (`jsonl_rows`), the cutting of documents
+into passages (`chunking`) and the commands."""

@@ -17,9 +17,9 @@ from itertools import chain, pairwise
 from math import ceil
 
 from turnmark.core.errors import RequestError
-from turnmark.corpora.tables import cell_bars, clipped_head, head_from, head_of, is_caption
-from turnmark.corpora.text import CJK, heading_text, lines, sentences, trimmed
-from turnmark.corpora.types import CONTINUED, Block, Document, Passage
+from turnmark.corpora.tables.markdown_tables import cell_bars, clip_head, head_from, head_of, is_caption
+from turnmark.corpora.text.segmentation import CJK, heading_text, lines, sentences, trim_range
+from turnmark.corpora.types import CONTINUED_MARK, Block, Document, Passage
 
 Tokenizer = Callable[[str], Sequence[tuple[int, int]]]
 """Character offsets (start, end) of a text's tokens, in order, special tokens excluded."""
@@ -235,7 +235,7 @@ class _Cutter:
         """
         caption, head = self._caption(at), head_from(self.head(at), skipped)
         headers = [f"{caption}\n\n{head}"] if caption else []
-        headers += [head, *(clipped_head(head, most) for most in _NAME_LENGTHS)]
+        headers += [head, *(clip_head(head, most) for most in _NAME_LENGTHS)]
         fitting = (header for header in headers if self.header_cost(header) <= _MAX_HEADER_SHARE * self.size)
         return next(fitting, "")
 
@@ -263,8 +263,8 @@ class _Cutter:
     def passage(self, draft: _PassageDraft) -> Passage:
         """Return the passage of a draft."""
         title, section, _ = self.heading(draft.names)
-        section = f"{section} {CONTINUED}".lstrip() if draft.continued else section
-        start, end = trimmed(self.text, draft.start, draft.end)
+        section = f"{section} {CONTINUED_MARK}".lstrip() if draft.continued else section
+        start, end = trim_range(self.text, draft.start, draft.end)
         return _passage(self.document, start, end, title, section, self.header(start))
 
     def fits(self, draft: _PassageDraft) -> bool:
@@ -273,7 +273,7 @@ class _Cutter:
         Tokens are counted in the document. A word cut in two may have more tokens, so near the limit the cut text is
         counted again.
         """
-        start, _ = trimmed(self.text, draft.start, draft.end)
+        start, _ = trim_range(self.text, draft.start, draft.end)
         above = self.heading(draft.names)[2] + self.header_cost(self.header(start))
         room = self.size - above - self.count(draft.start, draft.end)
         edges = [self.text[max(0, edge - 1) : edge + 1] for edge in (draft.start, draft.end)]

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from turnmark.core.command_line import CommandGroup
 from turnmark.core.console import print_json
 from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.flags import AsJson
 from turnmark.core.untrusted import one_line
-from turnmark.core.usage import CommandGroup
 
 if TYPE_CHECKING:
-    from turnmark.corpora.checking import CheckedData
-    from turnmark.corpora.fetching import FetchManifest
+    from turnmark.corpora.benchmarks.checking import DataCheck
+    from turnmark.corpora.downloads.data_sets import FetchManifest
 
 MAX_SHOWN_PROBLEMS = 50
 
@@ -26,7 +26,7 @@ data_app = CommandGroup(help="List, fetch and check benchmark data.")
 @data_app.command("list", epilog="Example: turnmark data list")
 def list_data(as_json: AsJson = False) -> None:
     """List the benchmarks with their sources, their licenses, and what has been fetched. Nothing is sent."""
-    from turnmark.corpora.fetching import CATALOG, folder_of, manifest_of
+    from turnmark.corpora.downloads.data_sets import CATALOG, folder_of, manifest_of
 
     entries = {name: (entry, folder_of(entry), manifest_of(entry)) for name, entry in CATALOG.items()}
     if as_json:
@@ -74,7 +74,7 @@ def fetch_data(
     Run again, the command continues an interrupted fetch, or checks and repairs a complete one.
     """
     from turnmark.core.console import shown_progress
-    from turnmark.corpora.fetching import entry_named, fetch
+    from turnmark.corpora.downloads.data_sets import entry_named, fetch
 
     entry = entry_named(name)
     with shown_progress() as progress:
@@ -112,7 +112,7 @@ def check_data(
 
     Exit with 1 if a row or a file cannot be read. An incomplete copy is not an error.
     """
-    from turnmark.corpora.checking import check_folders
+    from turnmark.corpora.benchmarks.checking import check_folders
 
     checks = list(check_folders(folder))
     if as_json:
@@ -125,13 +125,13 @@ def check_data(
         raise TurnmarkError(f"{folder}: {count:,} {'thing' if count == 1 else 'things'} that cannot be read")
 
 
-def _json(part: CheckedData) -> dict[str, Any]:
+def _json(part: DataCheck) -> dict[str, Any]:
     """Return the fields of a check for `--json`."""
     fields = part.model_dump(mode="json", exclude={"benchmark"})
     return {**fields, "complete": not part.missing and not part.problems and not part.demo}
 
 
-def _show(part: CheckedData) -> None:
+def _show(part: DataCheck) -> None:
     """Print a check as a table."""
     from rich import box
     from rich.console import Console
@@ -144,7 +144,11 @@ def _show(part: CheckedData) -> None:
     for name in ("here", "paper"):
         table.add_column(name, justify="right", no_wrap=True)
     for figure in part.figures:
-        cells = (figure.what, _figure(figure.here), "" if figure.paper is None else _figure(figure.paper))
+        cells = (
+            figure.what,
+            _format_statistic(figure.here),
+            "" if figure.paper is None else _format_statistic(figure.paper),
+        )
         table.add_row(*(Text(one_line(cell)) for cell in cells))
     Console(highlight=False).print(table)
     _say(f"paper: {part.source}")
@@ -157,7 +161,7 @@ def _show(part: CheckedData) -> None:
         _say(f"and {unlisted:,} more: --json names them all")
 
 
-def _figure(value: float | None) -> str:
+def _format_statistic(value: float | None) -> str:
     """Format a figure, or a dash if it is unknown."""
     if value is None:
         return "–"
@@ -167,7 +171,7 @@ def _figure(value: float | None) -> str:
 @model_app.command("list", epilog="Example: turnmark model list")
 def list_models(as_json: AsJson = False) -> None:
     """List the models: license, size, SHA-256, path, and whether they are fetched. Nothing is sent."""
-    from turnmark.corpora.models import MODELS, is_complete, model_path
+    from turnmark.corpora.downloads.small_models import MODELS, is_complete, model_path
 
     if as_json:
         print_json({
@@ -209,7 +213,7 @@ def get_model(
     Run again, the command continues an interrupted fetch, or checks a complete one.
     """
     from turnmark.core.console import shown_progress
-    from turnmark.corpora.models import MODELS, fetch_model, model_path
+    from turnmark.corpora.downloads.small_models import MODELS, fetch_model, model_path
 
     if name not in MODELS:
         raise RequestError(unknown_name("model", name, MODELS))

@@ -24,13 +24,13 @@ class Block(Record):
     number: int | None = Field(default=None, description="item of a numbered list: its number as written")
 
 
-CONTINUED = "(continued)"
+CONTINUED_MARK = "(continued)"
 """Ends `Passage.section` if the section began in an earlier passage."""
 
 
 def without_continued(section: str) -> str:
     """Return a section name without its "(continued)" mark."""
-    return section.removesuffix(CONTINUED).rstrip()
+    return section.removesuffix(CONTINUED_MARK).rstrip()
 
 
 ShareBox = tuple[float, float, float, float]
@@ -81,7 +81,7 @@ class DescribedPicture(Picture):
 class TableData(Record):
     """A table of a document, with its cells as they are shown.
 
-    `turnmark.corpora.data_tables.data_rows` iterates over all rows. Only the first rows of a large table are in `rows`;
+    `turnmark.corpora.tables.data_tables.data_rows` iterates over all rows. Only the first rows of a large table are in `rows`;
     the others are packed.
     """
 
@@ -98,7 +98,9 @@ class TableData(Record):
         description="numbers and ISO dates that a workbook stores behind the cells; an empty text where it has none",
     )
     numbers: tuple[int, ...] = Field(default=(), description="number of each row in its sheet; empty: counted from 1")
-    packed: tuple[str, ...] = Field(default=(), description="further rows (`turnmark.corpora.data_tables.pack_rows`)")
+    packed: tuple[str, ...] = Field(
+        default=(), description="further rows (`turnmark.corpora.tables.data_tables.pack_rows`)"
+    )
     packed_columns: tuple[int, ...] = Field(
         default=(), description="columns of the packed rows that belong to the table, from 0; empty: all"
     )

@@ -12,8 +12,8 @@ import typer
 from turnmark.core.console import print_json
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import RequestCommand, command_from
-from turnmark.evaluation.runs.requests import fit_request, option_names, options_elsewhere, request_type
-from turnmark.evaluation.tasks.benchmark import benchmarks
+from turnmark.evaluation.runs.request_options import fit_request, option_names, options_elsewhere, request_type
+from turnmark.evaluation.tasks.declarations import benchmarks
 from turnmark.evaluation.tasks.registry import (
     RETRIEVAL,
     benchmark_names,
@@ -55,8 +55,8 @@ def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
 
 
 def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
-    from turnmark.evaluation.runs import execution
-    from turnmark.evaluation.runs.judges import describe_plan
+    from turnmark.evaluation.runs import benchmark_run
+    from turnmark.evaluation.runs.judge_setup import describe_plan
     from turnmark.evaluation.runs.plan import plan_run
     from turnmark.evaluation.runs.ray_workers import use_workers
 
@@ -64,7 +64,7 @@ def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
     if request.dry_run:
         _show_plan(describe_plan(made_plan), request.as_json)
         return
-    summary, folder, gave_up = execution.run_plan(use_workers(made_plan))
+    summary, folder, gave_up = benchmark_run.run_plan(use_workers(made_plan))
     _show_summary(summary, folder, request)
     if gave_up:
         noun = "queries" if made_plan.task.retrieves else "samples"
@@ -89,7 +89,7 @@ def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
 
 def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     """Score the answers of another system or, with --task retrieval, its TREC runs."""
-    from turnmark.evaluation.runs import execution, suites
+    from turnmark.evaluation.runs import benchmark_run, suites
     from turnmark.evaluation.runs.plan import plan_run
 
     if not request.predictions:
@@ -105,7 +105,7 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
             typer.echo(note, err=True)
         _run_suite(systems, request, {"notes": list(systems.notes)})
         return
-    summary, folder, _ = execution.run_plan(make_plan(plan_run, request, errors))
+    summary, folder, _ = benchmark_run.run_plan(make_plan(plan_run, request, errors))
     _show_summary(summary, folder, request)
     _raise_without_verdicts({"": summary})
 
@@ -151,7 +151,7 @@ def _show_summary(summary: Summary, run: Path, request: EvalRequest) -> None:
         return
     from rich.console import Console
 
-    from turnmark.evaluation.report.rendering import show_run
+    from turnmark.evaluation.report.output_formats import show_run
 
     show_run(summary, run, Console(), request.full)
 
@@ -159,9 +159,9 @@ def _show_summary(summary: Summary, run: Path, request: EvalRequest) -> None:
 def _show_suite(folder: Path, request: EvalRequest) -> None:
     from rich.console import Console
 
+    from turnmark.evaluation.report.finished_runs import read_run
+    from turnmark.evaluation.report.output_formats import show_report, show_run
     from turnmark.evaluation.report.overview import overview
-    from turnmark.evaluation.report.rendering import show_report, show_run
-    from turnmark.evaluation.report.stored import read_run
 
     console = Console()
     stored = read_run(folder)

@@ -40,7 +40,7 @@ class MetricStyle(Record):
 DEFAULT_STYLE = MetricStyle()
 
 
-class Figured(Record):
+class StyledRecord(Record):
     """A record with figures of one metric; its JSON leaves out the default style."""
 
     omitted: ClassVar[tuple[str, ...]] = ()

@@ -19,7 +19,7 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
 from turnmark.corpora.types import Message
-from turnmark.evaluation.metric_style import Figured
+from turnmark.evaluation.metric_style import StyledRecord
 
 SampleStatus = Literal["done", "failed", "skipped"]
 ScoreStatus = Literal["scored", "not_applicable", "failed"]
@@ -136,7 +136,7 @@ class Score(Record):
         return self
 
 
-class MetricSummary(Figured):
+class MetricSummary(StyledRecord):
     """A metric over a set of samples. `n` counts only scored samples."""
 
     omitted: ClassVar = ("repeats", "spread")

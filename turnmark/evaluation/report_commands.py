@@ -12,7 +12,7 @@ from turnmark.core.console import print_json
 from turnmark.core.errors import ErrorCollector, RequestError
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.report.stored import Stored
+    from turnmark.evaluation.report.finished_runs import RunCollection
 
 Html = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write a self-contained page, e.g. report.html", show_default=False)
@@ -50,7 +50,7 @@ def report_command(
     as_json: Json = False,
 ) -> None:
     """Show finished runs with means, breakdowns and published figures, as tables, Markdown, a page or JSON."""
-    from turnmark.evaluation.report.stored import read_run
+    from turnmark.evaluation.report.finished_runs import read_run
     from turnmark.evaluation.synth.review import is_synthesis, write_review
 
     errors = ErrorCollector()
@@ -72,7 +72,7 @@ def report_command(
     stored = [folder for folder in folders if folder is not None]
     written = _write(stored, html, markdown, csv, latex)
     if rate is not None:
-        from turnmark.evaluation.report.rating import write_rating
+        from turnmark.evaluation.report.rating_page import write_rating
 
         all_runs = [run for folder in stored for run in folder.runs]
         written.append(write_rating(all_runs, rate))
@@ -81,8 +81,8 @@ def report_command(
         return
     from rich.console import Console
 
+    from turnmark.evaluation.report.output_formats import show_report
     from turnmark.evaluation.report.overview import MAX_METRICS_ON_SCREEN, describe
-    from turnmark.evaluation.report.rendering import show_report
 
     console = Console()
     for number, document in enumerate(describe(stored, MAX_METRICS_ON_SCREEN)):
@@ -94,30 +94,30 @@ def report_command(
 
 
 def _write(
-    stored: Sequence[Stored], html: Path | None, markdown: Path | None, csv: Path | None, latex: Path | None
+    stored: Sequence[RunCollection], html: Path | None, markdown: Path | None, csv: Path | None, latex: Path | None
 ) -> list[Path]:
     from turnmark.core.home import write_atomic
-    from turnmark.evaluation.report import overview, rendering
+    from turnmark.evaluation.report import output_formats, overview
 
     if html is not None:
-        from turnmark.evaluation.report.page import write_html
+        from turnmark.evaluation.report.html_page import write_html
 
         write_html(stored, html)
     documents = overview.describe(stored) if markdown or csv or latex else []
     if markdown is not None:
-        write_atomic(markdown, rendering.markdown(documents))
+        write_atomic(markdown, output_formats.markdown(documents))
     written = [path for path in (markdown, html) if path is not None]
     if csv is not None:
-        written += rendering.write_tables(documents, csv, "csv", rendering.as_csv)
+        written += output_formats.write_tables(documents, csv, "csv", output_formats.as_csv)
     if latex is not None:
-        written += rendering.write_tables(documents, latex, "tex", rendering.as_latex)
+        written += output_formats.write_tables(documents, latex, "tex", output_formats.as_latex)
     return written
 
 
 def _check_targets(html: Path | None, markdown: Path | None, errors: ErrorCollector) -> None:
     """Refuse to overwrite a file that is not a report of Turnmark."""
-    from turnmark.evaluation.report.page import MARKER as PAGE_MARKER
-    from turnmark.evaluation.report.rendering import MARKER as MARKDOWN_MARKER
+    from turnmark.evaluation.report.html_page import MARKER as PAGE_MARKER
+    from turnmark.evaluation.report.output_formats import MARKER as MARKDOWN_MARKER
 
     for flag, path, marker in (("--html", html, PAGE_MARKER), ("--markdown", markdown, MARKDOWN_MARKER)):
         if path is not None and path.exists():
@@ -126,7 +126,7 @@ def _check_targets(html: Path | None, markdown: Path | None, errors: ErrorCollec
                 errors.add(f"{flag} {str(path)!r} already exists and is not a report of this kind; name another file")
 
 
-def _report_json(stored: Sequence[Stored]) -> dict[str, object]:
+def _report_json(stored: Sequence[RunCollection]) -> dict[str, object]:
     runs: list[dict[str, object]] = []
     left_out: list[dict[str, object]] = []
     for folder in stored:
@@ -158,15 +158,15 @@ def compare_command(
 ) -> None:
     """Compare runs with the first one: paired differences, intervals, tests, and the samples that changed most."""
     from turnmark.core.home import write_atomic
-    from turnmark.evaluation.comparison import showing
-    from turnmark.evaluation.comparison.compare import compare_runs
+    from turnmark.evaluation.comparison import comparison_tables
+    from turnmark.evaluation.comparison.run_comparison import compare_runs
 
     errors = ErrorCollector()
     _check_targets(html, markdown, errors)
     comparison = errors.collect(compare_runs, runs, missing)
     errors.raise_all()
     assert comparison is not None, "errors.raise_all() raised otherwise"
-    writers = ((markdown, showing.comparison_markdown), (html, showing.comparison_page))
+    writers = ((markdown, comparison_tables.comparison_markdown), (html, comparison_tables.comparison_page))
     targets = [(path, text) for path, text in writers if path is not None]
     for path, text in targets:
         write_atomic(path, text(comparison))
@@ -175,7 +175,7 @@ def compare_command(
         return
     from rich.console import Console
 
-    showing.show_comparison(comparison, Console())
+    comparison_tables.show_comparison(comparison, Console())
     for path, _ in targets:
         typer.echo(f"written: {path}")
 
@@ -192,7 +192,7 @@ def agreement_command(
     as_json: Json = False,
 ) -> None:
     """Measure how well scores agree with people: correlations, agreement among raters, and judges against labels."""
-    from turnmark.evaluation.agreement.measuring import measure_agreement
+    from turnmark.evaluation.agreement.measurement import measure_agreement
 
     measured = measure_agreement(sources)
     if as_json:
@@ -200,8 +200,8 @@ def agreement_command(
         return
     from rich.console import Console
 
-    from turnmark.evaluation.agreement.tables import describe_agreement
-    from turnmark.evaluation.report.rendering import show_report
+    from turnmark.evaluation.agreement.agreement_tables import describe_agreement
+    from turnmark.evaluation.report.output_formats import show_report
 
     show_report(describe_agreement(measured), Console())
 

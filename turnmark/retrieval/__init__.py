@@ -1,1 +1,2 @@
-"""Passages are indexed and found. Imports `corpora` only."""
+"""Passages are indexed and found. Rooms, lowest first: `embedding`, `ranking`, `storage`, `tables`, `search`,
+`services`, `index`. Beside them stand `collection`, `types` and `commands`. Imports `core` and `corpora` only."""

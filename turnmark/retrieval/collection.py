@@ -17,11 +17,11 @@ from itertools import accumulate, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from turnmark.core.errors import RequestError
-from turnmark.corpora.tables import cell_bars, cells_of, row_text
-from turnmark.corpora.text import CJK, combining_marks
+from turnmark.corpora.tables.markdown_tables import cell_bars, cells_of, row_text
+from turnmark.corpora.text.segmentation import CJK, combining_marks
 from turnmark.corpora.types import without_continued
-from turnmark.retrieval.store import DocumentEntry, Passages, StoredText
-from turnmark.retrieval.table_rows import RowFinder, ShownTable
+from turnmark.retrieval.storage.passage_store import DocumentEntry, Passages, StoredText
+from turnmark.retrieval.tables.row_finder import RowFinder, TableExcerpt
 
 MAX_PATTERN_SECONDS = 5.0
 """Maximum time of a regular expression over all passages."""
@@ -30,9 +30,9 @@ MAX_PATTERN_CHARACTERS = 200
 MAX_LINES_PER_DOCUMENT = 20
 """Maximum number of returned lines per document."""
 # Chinese, Japanese, Thai, Lao, Burmese and Khmer do not separate words by spaces.
-_UNSPACED = re.compile(f"[{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-_SLASHED = re.compile(r"/(.+)/", re.DOTALL)
-_RECURSIVE = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")  # could use up the memory before the time limit
+_UNSPACED_SCRIPT = re.compile(f"[{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_SLASHED_PATTERN = re.compile(r"/(.+)/", re.DOTALL)
+_RECURSIVE_PATTERN = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")  # could use up the memory before the time limit
 
 
 class MatchingLine(NamedTuple):
@@ -152,7 +152,7 @@ class Collection:
                 row = content.split("\n", number + 1)[number]
                 indent = len(row) - len(row.lstrip())
                 at = start - (content.rfind("\n", 0, start) + 1) - indent
-                line, at = _labelled(row, text.header, at) if text.header else (row.strip(), max(at, 0))
+                line, at = _label_row(row, text.header, at) if text.header else (row.strip(), max(at, 0))
                 kept_lines.append(MatchingLine(text.document, text.id, text.start, section, line, at))
         in_turns = [line for rank in zip_longest(*lines.values()) for line in rank if line is not None]
         return Occurrences(len(documents), dict(times.most_common()), titles, len(sections), line_count, in_turns)
@@ -169,14 +169,14 @@ class Collection:
         """
         document = None
         titled = not {"section", "page"} & set(where or ())
-        shown: dict[str, list[ShownTable]] = {}
+        shown: dict[str, list[TableExcerpt]] = {}
         for finder in self.rows:
             for name, table in finder.shown(where or {}):
                 shown.setdefault(name, []).append(table)
         for text in self._texts(where):
             first, document = text.document != document, text.document
             lacks_title = titled and first and text.title and not _contains_title(text.text, text.title)
-            own = _without_shown(text, shown[text.document]) if text.document in shown else text.text
+            own = _remove_tables(text, shown[text.document]) if text.document in shown else text.text
             content = f"{text.title}\n{own}" if lacks_title else own
             yield text, content if content.isascii() else unicodedata.normalize("NFC", content)
         for finder in self.rows:
@@ -185,7 +185,7 @@ class Collection:
                     yield text, text.text if text.text.isascii() else unicodedata.normalize("NFC", text.text)
 
 
-def _without_shown(text: StoredText, tables: Sequence[ShownTable]) -> str:
+def _remove_tables(text: StoredText, tables: Sequence[TableExcerpt]) -> str:
     """Return the text of a passage without the stretches that describe large tables, except their labels."""
     content = text.text
     for table in tables:
@@ -197,7 +197,7 @@ def _without_shown(text: StoredText, tables: Sequence[ShownTable]) -> str:
     return content
 
 
-def _labelled(row: str, header: str, at: int) -> tuple[str, int]:
+def _label_row(row: str, header: str, at: int) -> tuple[str, int]:
     """Return a row of a table with the labels of its columns, and the offset there of what is at an offset of it."""
     names, cells = cells_of(header), cells_of(row)
     column = max(sum(1 for bar in cell_bars(row) if bar < at) - 1, 0)
@@ -211,11 +211,11 @@ Finder = Callable[[str], Iterator[int]]
 
 def _contains_title(text: str, title: str) -> bool:
     """Return whether a text contains a title as whole words, ignoring markup."""
-    pieces = _without_markup(text).split(_without_markup(title) or title)
+    pieces = _remove_markup(text).split(_remove_markup(title) or title)
     return any(not before[-1:].isalnum() and not after[:1].isalnum() for before, after in pairwise(pieces))
 
 
-def _without_markup(text: str) -> str:
+def _remove_markup(text: str) -> str:
     for mark in "*_`\\":
         text = text.replace(mark, "")
     return text
@@ -231,7 +231,7 @@ def _normalized_pattern(wanted: str) -> str:
 
 def _finder_of(wanted: str) -> Finder:
     wanted = _normalized_pattern(wanted)
-    if slashed := _SLASHED.fullmatch(wanted):
+    if slashed := _SLASHED_PATTERN.fullmatch(wanted):
         return _regex_finder(slashed[1])
     if not wanted:
         raise RequestError("the words to search for are empty")
@@ -240,20 +240,20 @@ def _finder_of(wanted: str) -> Finder:
 
 def _words_finder(wanted: str) -> Finder:
     parts = wanted.casefold().split()
-    before = "" if _UNSPACED.match(parts[0][0]) else rf"(?<![\w{combining_marks()}])"
-    after = "" if _UNSPACED.match(parts[-1][-1]) else rf"(?![\w{combining_marks()}])"
+    before = "" if _UNSPACED_SCRIPT.match(parts[0][0]) else rf"(?<![\w{combining_marks()}])"
+    after = "" if _UNSPACED_SCRIPT.match(parts[-1][-1]) else rf"(?![\w{combining_marks()}])"
     pattern = re.compile(before + r"\s+".join(map(re.escape, parts)) + after)
 
     def find(text: str) -> Iterator[int]:
         folded = text.casefold()
         if all(part in folded for part in parts):
             starts = (match.start() for match in pattern.finditer(folded))
-            yield from starts if len(folded) == len(text) else _unfolded(text, starts)
+            yield from starts if len(folded) == len(text) else _unfold(text, starts)
 
     return find
 
 
-def _unfolded(text: str, starts: Iterable[int]) -> Iterator[int]:
+def _unfold(text: str, starts: Iterable[int]) -> Iterator[int]:
     """Convert offsets in the case-folded text to offsets in the text itself: folding turns "ß" into two characters."""
     ends = list(accumulate(len(character.casefold()) for character in text))
     return (bisect_right(ends, start) for start in starts)
@@ -262,7 +262,7 @@ def _unfolded(text: str, starts: Iterable[int]) -> Iterator[int]:
 def _regex_finder(written: str) -> Finder:
     import regex
 
-    pattern = _compiled(written)
+    pattern = _compile(written)
     ends = time.monotonic() + MAX_PATTERN_SECONDS
 
     def find(text: str) -> Iterator[int]:
@@ -284,10 +284,10 @@ def _regex_finder(written: str) -> Finder:
 
 
 @lru_cache(maxsize=32)
-def _compiled(written: str) -> Any:
+def _compile(written: str) -> Any:
     import regex
 
-    if _RECURSIVE.search(written):
+    if _RECURSIVE_PATTERN.search(written):
         raise RequestError(f"/{written}/ is recursive; use plain words or a simpler expression")
     try:
         return regex.compile(written, regex.IGNORECASE | regex.MULTILINE)

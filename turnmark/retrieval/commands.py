@@ -14,15 +14,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from turnmark.core.command_line import CommandGroup
 from turnmark.core.console import Progress, notify, print_json, shown_progress
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import AsJson, FlagMark, Request, RequestCommand, command_from
 from turnmark.core.untrusted import one_line, valid_text
-from turnmark.core.usage import CommandGroup
 
 if TYPE_CHECKING:
-    from turnmark.retrieval.build import BuildReport
-    from turnmark.retrieval.manifest import Manifest
+    from turnmark.retrieval.index.build import BuildReport
+    from turnmark.retrieval.storage.manifest import Manifest
     from turnmark.retrieval.types import Hit
 
 index_app = CommandGroup(help="Build and manage indexes of documents.")
@@ -107,8 +107,8 @@ def run_build(request: BuildRequest, errors: ErrorCollector) -> None:
     _check_build(request, errors)
     _build(request)
     if request.watch:
-        from turnmark.retrieval.stored import open_index
-        from turnmark.retrieval.watch import watch_folder
+        from turnmark.retrieval.index.folder_watch import watch_folder
+        from turnmark.retrieval.search.opened_index import open_index
 
         notify(f"watching {one_line(request.source)}; Ctrl-C ends it")
         watch_folder(open_index(request.name), lambda line: notify(line), request.engine)
@@ -150,7 +150,7 @@ def index_folder(
         carry_out: carries out the build, which reports to the progress that it is called with.
         describe: spec of the model that describes pictures; None: the one that the index was built with.
     """
-    from turnmark.retrieval.stored import list_indexes, split_names
+    from turnmark.retrieval.search.opened_index import list_indexes, split_names
 
     source = folder.expanduser().resolve()
     default = re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
@@ -170,9 +170,9 @@ def _build(
     carry_out: Callable[[Callable[[Progress], BuildReport]], BuildReport] = build_with_bar,
 ) -> None:
     """Carry out a checked build and report it."""
-    from turnmark.corpora.readers.pictures import NOT_DESCRIBED
+    from turnmark.corpora.readers.pictures.collector import NOT_DESCRIBED
     from turnmark.corpora.readers.report import describe_left_out, describe_unread
-    from turnmark.retrieval.build import build_index
+    from turnmark.retrieval.index.build import build_index
 
     report = carry_out(
         lambda progress: build_index(
@@ -238,11 +238,11 @@ def _check_build(request: BuildRequest, errors: ErrorCollector) -> None:
     from turnmark.core.home import check_name
     from turnmark.corpora.readers import read_source
     from turnmark.corpora.readers.folder import Globs
-    from turnmark.retrieval.describing import NO_DESCRIBER, open_describer
-    from turnmark.retrieval.embed import DEFAULT_EMBEDDER, EMBEDDERS
-    from turnmark.retrieval.registry import build_settings, retriever_to_build
-    from turnmark.retrieval.watch import check_watch
-    from turnmark.retrieval.workers import check_engine
+    from turnmark.retrieval.embedding.embedders import DEFAULT_EMBEDDER, EMBEDDERS
+    from turnmark.retrieval.index.folder_watch import check_watch
+    from turnmark.retrieval.index.picture_descriptions import NO_DESCRIBER, open_describer
+    from turnmark.retrieval.search.retriever_factory import build_settings, retriever_to_build
+    from turnmark.retrieval.services.ray_cluster import check_engine
 
     errors.collect(read_source, request.source)
     path = os.path.realpath(request.source)
@@ -270,7 +270,7 @@ def list_all(
     as_json: AsJson = False,
 ) -> None:
     """List the indexes."""
-    from turnmark.retrieval.stored import list_indexes
+    from turnmark.retrieval.search.opened_index import list_indexes
 
     manifests = list_indexes(internal=include_internal)
     if as_json:
@@ -296,8 +296,8 @@ def _made_by(manifest: Manifest) -> str:
 @index_app.command("info", epilog="Example: turnmark index info notes --json")
 def info(name: NameOrOnly = None, as_json: AsJson = False) -> None:
     """Show what an index contains and how it was built."""
-    from turnmark.retrieval.registry import default_retriever
-    from turnmark.retrieval.stored import only_index, open_index
+    from turnmark.retrieval.search.opened_index import only_index, open_index
+    from turnmark.retrieval.search.retriever_factory import default_retriever
 
     index = open_index(name or only_index("NAME"))
     size = sum(path.stat().st_size for path in index.files.rglob("*") if path.is_file())
@@ -312,7 +312,7 @@ def info(name: NameOrOnly = None, as_json: AsJson = False) -> None:
 @index_app.command("remove", epilog="Example: turnmark index remove notes")
 def remove(name: IndexName) -> None:
     """Delete an index."""
-    from turnmark.retrieval.components import remove_index
+    from turnmark.retrieval.index.components import remove_index
 
     remove_index(name)
     typer.echo(f"{name}: removed")
@@ -321,9 +321,9 @@ def remove(name: IndexName) -> None:
 @index_app.command("verify", epilog="Example: turnmark index verify notes")
 def verify(name: NameOrOnly = None) -> None:
     """Check the files of an index against their checksums, and the contents of Chroma against the passages."""
-    from turnmark.retrieval.components import verify_index
-    from turnmark.retrieval.rebuild import rebuild_command
-    from turnmark.retrieval.stored import only_index, open_index
+    from turnmark.retrieval.index.components import verify_index
+    from turnmark.retrieval.search.opened_index import only_index, open_index
+    from turnmark.retrieval.search.rebuild_commands import rebuild_command
 
     name = name or only_index("NAME")
     index = open_index(name)
@@ -364,9 +364,9 @@ class SearchRequest(Request):
 
 def run_search(request: SearchRequest, errors: ErrorCollector) -> None:
     """Search one or several indexes for passages."""
-    from turnmark.retrieval.index import Index
-    from turnmark.retrieval.registry import build_settings, default_retriever, open_retriever
-    from turnmark.retrieval.stored import only_index
+    from turnmark.retrieval.index.index_api import Index
+    from turnmark.retrieval.search.opened_index import only_index
+    from turnmark.retrieval.search.retriever_factory import build_settings, default_retriever, open_retriever
     from turnmark.retrieval.types import Query
 
     if request.query and not request.query.strip():
@@ -409,7 +409,7 @@ def run_search(request: SearchRequest, errors: ErrorCollector) -> None:
 
 def _draw(hits: list[Hit], explain: bool) -> None:
     """Print the hits of a search."""
-    from turnmark.core.untrusted import printable
+    from turnmark.core.untrusted import make_printable
 
     console = Console()
     if not hits:
@@ -421,13 +421,13 @@ def _draw(hits: list[Hit], explain: bool) -> None:
         if explain:
             lists = (f"{name}: rank {found.rank}, {found.score:.3f}" for name, found in hit.found.items())
             console.print(Text("             " + one_line("; ".join(lists)), style="dim"))
-        text = " ".join(printable(hit.passage.text).split())
+        text = " ".join(make_printable(hit.passage.text).split())
         console.print(Text(f"             {text[:240]}{'…' if len(text) > 240 else ''}", style="dim"), soft_wrap=False)
 
 
 def parse_where(pairs: list[str]) -> dict[str, str]:
     """Parse `KEY=GLOB` flags into a mapping."""
-    from turnmark.retrieval.store import WHERE_KEYS
+    from turnmark.retrieval.storage.passage_store import WHERE_KEYS
 
     known = (*WHERE_KEYS, "index")
     filters: dict[str, str] = {}
@@ -458,9 +458,9 @@ class DocumentsRequest(Request):
 
 def run_documents(request: DocumentsRequest, errors: ErrorCollector) -> None:
     """List the documents of an index: title, path, date, number of passages and language."""
-    from turnmark.retrieval.index import Index
-    from turnmark.retrieval.listing import document_table, list_documents
-    from turnmark.retrieval.stored import only_index
+    from turnmark.retrieval.index.document_list import document_table, list_documents
+    from turnmark.retrieval.index.index_api import Index
+    from turnmark.retrieval.search.opened_index import only_index
 
     if request.named and "index" in request.typed and request.named != request.index:
         errors.add(f"INDEX {request.named!r} and --index {request.index!r}: name one of them")

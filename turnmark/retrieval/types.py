@@ -10,13 +10,13 @@ from pydantic import Field
 
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
-from turnmark.corpora.types import CONTINUED, Message, Passage
-from turnmark.retrieval.fusion import Found
-from turnmark.retrieval.pictures import PictureStore
+from turnmark.corpora.types import CONTINUED_MARK, Message, Passage
+from turnmark.retrieval.ranking.fusion import RankAndScore
+from turnmark.retrieval.storage.picture_store import PictureStore
 
 if TYPE_CHECKING:
     from turnmark.retrieval.collection import Collection
-    from turnmark.retrieval.tables import TableStore
+    from turnmark.retrieval.tables.table_store import TableStore
 
 
 class Query(Record):
@@ -47,7 +47,9 @@ class Hit(Record):
 
     passage: Passage = Field(description="the passage")
     score: float = Field(description="score by which hits are sorted; comparable only within one list of hits")
-    found: Mapping[str, Found] = Field(default_factory=dict, description="rank and score in each ranking, by name")
+    found: Mapping[str, RankAndScore] = Field(
+        default_factory=dict, description="rank and score in each ranking, by name"
+    )
 
     @property
     def similarity(self) -> float | None:
@@ -187,4 +189,4 @@ def section_of(passage: Passage, neighbors: Sequence[Passage]) -> list[Passage]:
 
 def continues(passage: Passage, before: Passage) -> bool:
     """Whether a passage continues the section of the passage before it."""
-    return passage.section.endswith(CONTINUED) and passage.heading == before.heading
+    return passage.section.endswith(CONTINUED_MARK) and passage.heading == before.heading

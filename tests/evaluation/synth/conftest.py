@@ -61,7 +61,7 @@ def demo_indexes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("synth-home")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(home))
-        from turnmark.retrieval.build import build_index
+        from turnmark.retrieval.index.build import build_index
 
         build_index(DEMO / "documents", "demo", retriever="bm25")
     return home / "indexes"

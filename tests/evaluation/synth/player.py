@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tests.servers import Say, Scripted
-from turnmark.corpora.text import sentences
+from turnmark.corpora.text.segmentation import sentences
 
 PHRASES = {
     "mtrag-question": "You play a person who talks",

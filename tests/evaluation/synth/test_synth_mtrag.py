@@ -6,8 +6,8 @@ import json
 
 from tests.evaluation.synth.player import one_an_attempt
 from tests.servers import Say, Status
-from turnmark.corpora import mtrag
-from turnmark.evaluation.synth.folder import SynthManifest
+from turnmark.corpora.benchmarks import mtrag
+from turnmark.evaluation.synth.synthesis_folder import SynthManifest
 
 TASKS = "mtrag-synthetic/generation_tasks/synthetic.jsonl"
 

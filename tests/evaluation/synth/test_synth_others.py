@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from tests.conftest import DEMO
 from tests.evaluation.synth.player import Player, one_an_attempt
 from tests.servers import Say
-from turnmark.corpora import compound_qa, inscoqa
+from turnmark.corpora.benchmarks import compound_qa, inscoqa
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks.compound_qa.synthesis import TYPES, load_type_rules, missing_keywords
 from turnmark.evaluation.benchmarks.mtrag.question_types import TYPE_INSTRUCTIONS, ConversationPlan, load_shares
-from turnmark.evaluation.synth.attempt import PROMPTS
-from turnmark.evaluation.synth.folder import join_passages
+from turnmark.evaluation.synth.synthesis_attempt import PROMPTS
+from turnmark.evaluation.synth.synthesis_folder import join_passages
 
 
 def test_instructions_load_as_inscoqa(synth, turnmark):

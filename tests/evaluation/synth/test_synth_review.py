@@ -8,7 +8,7 @@ import re
 import pytest
 
 from tests.evaluation.chromium import WHY, browser, found
-from turnmark.corpora import compound_qa
+from turnmark.corpora.benchmarks import compound_qa
 
 
 def content_of(page):

@@ -33,7 +33,7 @@ from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError
 from turnmark.core.specs import Spec, check_options
 from turnmark.core.untrusted import valid_text
-from turnmark.corpora.models import MODELS, named_or_other
+from turnmark.corpora.downloads.small_models import MODELS, resolve_model
 
 _OPTIONS = {name: SETTINGS[name] for name in ("context", "deadline", "max_tokens", "seed", "temperature")} | {
     **CACHE_OPTION
@@ -161,7 +161,7 @@ def open_local(spec: Spec) -> LocalGenerator:
 
 def _path(argument: str) -> Path:
     """Return the file or folder of the argument."""
-    path = Path(named_or_other(argument)).expanduser()
+    path = Path(resolve_model(argument)).expanduser()
     names = ", ".join(MODELS)
     if not argument or not path.exists():
         raise RequestError(

@@ -114,7 +114,7 @@ class LocalModel:
         """
         import numpy as np
 
-        from turnmark.retrieval.openvino_run import openvino
+        from turnmark.retrieval.embedding.openvino_runner import openvino
 
         config = self._config(limit, temperature, seed, schema)
         ends = {int(config.eos_token_id), *map(int, config.stop_token_ids)}
@@ -180,7 +180,7 @@ class LocalModel:
 
 def genai() -> Any:
     """Import `openvino_genai`; its own import of `openvino` would report that to OpenVINO's makers."""
-    from turnmark.retrieval.openvino_run import openvino
+    from turnmark.retrieval.embedding.openvino_runner import openvino
 
     openvino()
     import openvino_genai
@@ -240,7 +240,7 @@ def _convert(path: Path, folder: Path) -> None:
 
 def _state(path: Path) -> dict[str, object]:
     """Return the mark of a conversion, which changes with the GGUF file and the version of the library."""
-    from turnmark.retrieval.openvino_run import openvino
+    from turnmark.retrieval.embedding.openvino_runner import openvino
 
     stat = path.stat()
     return {"size": stat.st_size, "changed": stat.st_mtime_ns, "openvino": openvino().__version__}

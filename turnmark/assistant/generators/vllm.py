@@ -31,7 +31,7 @@ from turnmark.core.console import notify
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.home import home
 from turnmark.core.specs import Spec
-from turnmark.core.untrusted import printable
+from turnmark.core.untrusted import make_printable
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -155,7 +155,9 @@ def _started(command: tuple[str, ...], key: str, start: float) -> str:
     if problem:
         _stop(server)
         lines = Path(log).read_text("utf-8", "replace").split("\n")
-        end = "\n".join(f"  {printable(line)}" for line in [*filter(str.strip, lines)][-LOG_LINES:])[-LOG_CHARACTERS:]
+        end = "\n".join(f"  {make_printable(line)}" for line in [*filter(str.strip, lines)][-LOG_LINES:])[
+            -LOG_CHARACTERS:
+        ]
         raise GeneratorError("unavailable", f"{problem}; the end of its log, {log}:\n{end}".rstrip())
     return url
 

@@ -22,9 +22,9 @@ from turnmark.assistant.steps.marks import lines_of
 from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import ellipsize, one_line, valid_text
-from turnmark.corpora.types import CONTINUED, Passage, without_continued
-from turnmark.retrieval.listing import list_documents
-from turnmark.retrieval.store import DocumentEntry
+from turnmark.corpora.types import CONTINUED_MARK, Passage, without_continued
+from turnmark.retrieval.index.document_list import list_documents
+from turnmark.retrieval.storage.passage_store import DocumentEntry
 from turnmark.retrieval.types import Query
 
 MAX_SUGGESTIONS = 5
@@ -142,7 +142,7 @@ def _section_starts(passages: Sequence[Passage]) -> dict[str, int]:
 
 def _find_section(sections: Mapping[str, int], heading: str, document: str) -> str:
     """Return the requested section: matched by heading path, then by heading, then by part of the path."""
-    wanted = heading.strip().removesuffix(CONTINUED).strip().lower()
+    wanted = heading.strip().removesuffix(CONTINUED_MARK).strip().lower()
     by_path = [path for path in sections if path.lower() == wanted]
     by_heading = [path for path in sections if path.lower().rpartition(" › ")[2] == wanted]
     by_part = [path for path in sections if wanted in path.lower()]

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from turnmark.assistant.types import Checks, Citation, Decision, ProcedureStep, Reply, SubQuestion, Usage
 from turnmark.core.record import Record
-from turnmark.retrieval.listing import DocumentMatch
+from turnmark.retrieval.index.document_list import DocumentMatch
 from turnmark.retrieval.types import Hit
 
 MAX_HITS = 100

@@ -11,9 +11,9 @@ from turnmark.assistant.serving.indexes import ServedIndexes
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.core.untrusted import valid_text
-from turnmark.corpora.column_types import CellValue
-from turnmark.retrieval.table_records import Basis, StoredTable
-from turnmark.retrieval.tables import TableStore
+from turnmark.corpora.tables.column_types import CellValue
+from turnmark.retrieval.tables.table_records import Basis, StoredTable
+from turnmark.retrieval.tables.table_store import TableStore
 
 MAX_LISTED_TABLES, MAX_SAMPLE_ROWS = 20, 3
 """Maximum tables that `tables` describes, and the rows of each."""

@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from turnmark.core.console import Progress
-from turnmark.retrieval.build import BuildReport
+from turnmark.retrieval.index.build import BuildReport
 
 STATUS_SECONDS = 0.2
 """Seconds between two updates of the status of the build."""

@@ -25,7 +25,7 @@ from turnmark.assistant.session import (
 from turnmark.assistant.session_files import ChatSession, new_session
 from turnmark.assistant.types import Event, Reply, ToolUse
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.core.untrusted import printable
+from turnmark.core.untrusted import make_printable
 from turnmark.corpora.types import Message
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class TerminalChat:
             self._cancel(message, events)
         except TurnmarkError as error:
             self.failed += 1
-            self.say("no answer: " + printable(str(error)), style="red")
+            self.say("no answer: " + make_printable(str(error)), style="red")
         else:
             record(reply, tuple(events))
             self._note_answer(reply)
@@ -202,7 +202,7 @@ class TerminalChat:
         for line in check_lines(reply):
             self.say(line, style="dim")
         if failure:
-            self.say(f"the answer could not be checked: {printable(failure)}", style="red")
+            self.say(f"the answer could not be checked: {make_printable(failure)}", style="red")
 
     def _note_answer(self, reply: Reply) -> None:
         """Pass the answer to the retriever, which prepares for the next question while the user is reading."""
@@ -235,4 +235,4 @@ class TerminalChat:
     def complain(self, error: TurnmarkError) -> None:
         """Print the problems of an error, one per line."""
         for problem in error.problems if isinstance(error, RequestError) else (str(error),):
-            self.say(printable(problem), style="red")
+            self.say(make_printable(problem), style="red")

@@ -36,8 +36,8 @@ from turnmark.assistant.types import Reply, Search, ToolUse
 from turnmark.core.console import stdin_is_terminal
 from turnmark.core.errors import RequestError, TurnmarkError, nearest_name
 from turnmark.core.home import write_atomic
-from turnmark.core.untrusted import one_line, printable, valid_text
-from turnmark.retrieval.listing import document_table, list_documents
+from turnmark.core.untrusted import make_printable, one_line, valid_text
+from turnmark.retrieval.index.document_list import document_table, list_documents
 
 KEY_HELP = """\
 Alt-Enter, or a backslash at the end of the line, starts a new line. Tab completes commands and names.
@@ -137,7 +137,7 @@ def explain(chat: TerminalChat, argument: str) -> None:
                 else "the last answer has no sources"
             )
         chat.say(f"[{source.n}] {cite(source)}", style="bold")
-        chat.say(printable(source.text))
+        chat.say(make_printable(source.text))
         for line in basis_lines(source):
             chat.say(line, style="" if line.startswith(" ") else "bold")
         if about_picture := picture_line(source):
@@ -177,7 +177,7 @@ def _reasoning_lines(reasoning: str) -> Iterator[str]:
     """Yield the reasoning of the model before its answer."""
     if reasoning:
         yield "the model's reasoning:"
-    for line in filter(str.strip, printable(reasoning).splitlines()):
+    for line in filter(str.strip, make_printable(reasoning).splitlines()):
         yield f"  {line}"
 
 
@@ -256,8 +256,8 @@ def _cost_lines(reply: Reply) -> Iterator[str]:
 def names_for(role: str) -> list[str]:
     """Return the possible names for a role of the assistant: index, retriever or generator."""
     from turnmark.assistant.generators import GENERATORS
-    from turnmark.retrieval.kinds import RETRIEVERS
-    from turnmark.retrieval.stored import list_indexes
+    from turnmark.retrieval.search.opened_index import list_indexes
+    from turnmark.retrieval.search.retriever_kinds import RETRIEVERS
 
     if role == "index":
         return [manifest.name for manifest in list_indexes()]

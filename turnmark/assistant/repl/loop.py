@@ -186,7 +186,7 @@ def choose_index(console: Console, errors: ErrorCollector) -> str:
     Args:
         errors: mistakes of the request, to which a missing index is added. With a mistake, nothing is asked.
     """
-    from turnmark.retrieval.stored import list_indexes, only_index
+    from turnmark.retrieval.search.opened_index import list_indexes, only_index
 
     names = [manifest.name for manifest in list_indexes()]
     if len(names) < 2 or not stdin_is_terminal():

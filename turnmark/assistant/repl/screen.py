@@ -40,9 +40,9 @@ from turnmark.assistant.session import (
     sources_used,
 )
 from turnmark.assistant.types import Event, Reply
-from turnmark.core.untrusted import ellipsize, escape_marks, one_line, printable
-from turnmark.corpora.text import lines
-from turnmark.retrieval.index import Index
+from turnmark.core.untrusted import ellipsize, escape_marks, make_printable, one_line
+from turnmark.corpora.text.segmentation import lines
+from turnmark.retrieval.index.index_api import Index
 
 # Step -> status line after the event that reports its end.
 _STATUS_AFTER_STEP = {
@@ -273,7 +273,7 @@ class SafeMarkdown(Markdown):
 
     def __init__(self, text: str) -> None:
         super().__init__("", hyperlinks=False)
-        self.parsed = _parser().parse(printable(dedent(text)))
+        self.parsed = _parser().parse(make_printable(dedent(text)))
         quoted = 0
         for token in self.parsed:
             quoted += token.nesting * (token.tag == "blockquote")
@@ -362,7 +362,7 @@ def show_answer(console: Console, reply: Reply) -> None:
     if is_moving(console):
         draw_answer(console, reply)
     else:
-        say(console, printable(reply.answer))
+        say(console, make_printable(reply.answer))
 
 
 def draw_answer(console: Console, reply: Reply) -> None:
@@ -388,7 +388,7 @@ def split_quotations(reply: Reply) -> Iterator[tuple[str, str]]:
         top_heading = source.section.split(_HEADING_SEPARATOR)[0]
         titles += [escape_marks(source.title), escape_marks(top_heading)]
     heading, text, above = "", list[str](), ""
-    rows = printable(reply.answer).split("\n")
+    rows = make_printable(reply.answer).split("\n")
     for row, below in zip(rows, [*rows[1:], ""], strict=True):
         is_title = any(
             title and f"{row.strip()}{_HEADING_SEPARATOR}".startswith(f"{title}{_HEADING_SEPARATOR}")

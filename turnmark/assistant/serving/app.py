@@ -28,7 +28,7 @@ from turnmark.assistant.types import Reply
 from turnmark.core.errors import RequestError, TurnmarkError
 
 if TYPE_CHECKING:
-    from turnmark.retrieval.index import Index
+    from turnmark.retrieval.index.index_api import Index
 
 PAGE_SCRIPTS = (
     "dom.js",

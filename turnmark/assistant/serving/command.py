@@ -52,7 +52,7 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
     from turnmark.assistant.serving.app import make_app
     from turnmark.assistant.serving.http_server import listen, run_server
     from turnmark.assistant.serving.models import open_models
-    from turnmark.retrieval.watch import Watches
+    from turnmark.retrieval.index.folder_watch import Watches
 
     def say(line: str) -> None:
         typer.echo(one_line(line), err=True)

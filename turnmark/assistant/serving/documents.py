@@ -9,10 +9,10 @@ from typing import Any, Literal
 
 from turnmark.assistant.serving.request import Refusal
 from turnmark.assistant.steps.retrieve import join_passages
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.listing import list_documents
-from turnmark.retrieval.store import DocumentEntry
-from turnmark.retrieval.stored import StoredIndex
+from turnmark.retrieval.index.document_list import list_documents
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.opened_index import StoredIndex
+from turnmark.retrieval.storage.passage_store import DocumentEntry
 
 MAX_LISTED_DOCUMENTS = 500
 

@@ -11,8 +11,8 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.open import up_to_date
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError, unknown_name
 from turnmark.core.untrusted import ellipsize, one_line
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.stored import split_names
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.opened_index import split_names
 from turnmark.retrieval.types import Query
 
 _MAX_NAME_CHARS = 80

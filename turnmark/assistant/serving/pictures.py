@@ -13,12 +13,12 @@ from pydantic import Field, ValidationError, model_validator
 from turnmark.assistant.serving.request import Refusal
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
+from turnmark.corpora.readers.common.prose import Unreadable
 from turnmark.corpora.readers.isolation import draw_page
-from turnmark.corpora.readers.prose import Unreadable
 from turnmark.corpora.types import MEDIA_TYPES, Passage
-from turnmark.retrieval.index import Index
-from turnmark.retrieval.pictures import PictureStore
-from turnmark.retrieval.stored import StoredIndex
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.opened_index import StoredIndex
+from turnmark.retrieval.storage.picture_store import PictureStore
 
 
 class PictureRequest(Record):

@@ -17,7 +17,7 @@ from turnmark.assistant.serving.request import ChatRequest, Refusal
 from turnmark.assistant.session import cite, has_same_words, sources_used
 from turnmark.assistant.steps.marks import cited_numbers
 from turnmark.assistant.types import Event, Reply
-from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN, escape_markdown_line, printable, valid_text
+from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN, escape_markdown_line, make_printable, valid_text
 
 _ACTIVE_CHARACTER = re.compile(r"[\\\[\]<]")
 # A bracketed number in code, e.g. an index. Its escapes are removed again, unless it could be a link outside of code.
@@ -38,7 +38,7 @@ _ERROR_TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission
 def content(reply: Reply, footnotes: bool) -> str:
     """Return the answer as Markdown with footnotes, or with its citation marks unchanged."""
     if not footnotes:
-        return printable(reply.answer)
+        return make_printable(reply.answer)
     blocks = (convert_marks(reply.answer, len(reply.citations)), footnote_definitions(reply))
     return "\n\n".join(filter(None, blocks))
 
@@ -55,7 +55,7 @@ def convert_marks(text: str, sources: int) -> str:
         sources: number of sources. A mark with a higher number, or in code, is not converted.
     """
     pieces: list[str] = []
-    for index, piece in enumerate(CODE_SPAN.split(printable(text))):
+    for index, piece in enumerate(CODE_SPAN.split(make_printable(text))):
         is_code = index % 2 == 1
         if is_code:
             # Code is escaped as well, since clients differ in what they treat as code.
@@ -104,7 +104,7 @@ class ReplyText:
             return f"{before_call}\n\n"
         self._written += event.delta
         if not self._footnotes or not event.delta:
-            return printable(event.delta)
+            return make_printable(event.delta)
         text = self._fence + self._held + event.delta
         in_block = False
         search_from = 0

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from turnmark.assistant.config import MAX_HISTORY_MESSAGES
 from turnmark.core.record import Record
 from turnmark.core.untrusted import ellipsize, one_line
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message
 
 MAX_MESSAGES = 10_000

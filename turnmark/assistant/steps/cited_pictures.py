@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from turnmark.assistant.steps.pages import cited_text
 from turnmark.assistant.types import CitedPicture
-from turnmark.corpora.function_words import content_words
+from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.types import DescribedPicture, Passage
-from turnmark.retrieval.pictures import PictureStore
+from turnmark.retrieval.storage.picture_store import PictureStore
 
 
 def cited_pictures(

@@ -17,7 +17,7 @@ from turnmark.assistant.types import Draft, Judgment
 from turnmark.core.untrusted import ellipsize, escape_marks, one_line
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import Collection
-from turnmark.retrieval.store import DocumentEntry
+from turnmark.retrieval.storage.passage_store import DocumentEntry
 from turnmark.retrieval.types import Hit, Retriever
 
 MAX_DATED_DOCUMENTS = 5

@@ -26,8 +26,8 @@ from turnmark.assistant.steps.tool_results import (
 from turnmark.assistant.turn import Computation, Turn
 from turnmark.core.untrusted import escape_marks, one_line, quote_lines
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.table_records import QueryResult, StoredTable, TableColumn
-from turnmark.retrieval.tables import FoundTable, TableStore
+from turnmark.retrieval.tables.table_records import QueryResult, StoredTable, TableColumn
+from turnmark.retrieval.tables.table_store import FoundTable, TableStore
 from turnmark.retrieval.types import Hit
 
 TABLE_TOOLS = (

@@ -14,9 +14,9 @@ from turnmark.assistant.refusal import COUNTED_TEXT, MORE_TEXT, in_language
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Draft, Judgment
 from turnmark.core.untrusted import escape_marks, one_line
-from turnmark.corpora.function_words import content_words
-from turnmark.corpora.languages import ENGLISH, without_elision
-from turnmark.corpora.text import words_with_spans
+from turnmark.corpora.text.function_words import content_words
+from turnmark.corpora.text.languages import ENGLISH, without_elision
+from turnmark.corpora.text.segmentation import words_with_spans
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import MAX_PATTERN_CHARACTERS
 from turnmark.retrieval.types import Hit

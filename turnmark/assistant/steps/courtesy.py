@@ -8,7 +8,7 @@ from turnmark.assistant.phrases import Phrases, fold, possible_phrases
 from turnmark.assistant.refusal import HELLO_TEXT, WELCOME_TEXT, in_language
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Checks, Draft, Judgment, SubQuestion
-from turnmark.corpora.text import ends_with_question_mark, words
+from turnmark.corpora.text.segmentation import ends_with_question_mark, words
 
 MAX_COURTESY_WORDS = 16
 """Maximum words of a courtesy; a longer message contains something else, too."""

@@ -20,8 +20,8 @@ from turnmark.assistant.steps.topic import is_off_topic, topic_stems
 from turnmark.assistant.steps.understand import may_be_standalone, terms_of
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Judgment
-from turnmark.corpora.function_words import content_words, language_of
-from turnmark.corpora.languages import ENGLISH
+from turnmark.corpora.text.function_words import content_words, language_of
+from turnmark.corpora.text.languages import ENGLISH
 from turnmark.retrieval.types import Hit
 from turnmark.retrieval.vector_cache import Embed
 

@@ -14,8 +14,8 @@ from turnmark.assistant.steps.counting import grouped
 from turnmark.assistant.steps.marks import TextLine, lines_of
 from turnmark.assistant.turn import Turn
 from turnmark.core.untrusted import escape_marks, one_line
-from turnmark.corpora.function_words import content_words
-from turnmark.corpora.text import words
+from turnmark.corpora.text.function_words import content_words
+from turnmark.corpora.text.segmentation import words
 from turnmark.retrieval.types import Hit, Query
 
 SEARCHED_PASSAGES = 30

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from turnmark.corpora.cell_numbers import shown_number
+from turnmark.corpora.tables.cell_numbers import read_number
 
 MAX_ROUNDING_ERROR = 0.05
 """Maximum share of a value by which its rounded form may differ from it: "5" is 4.8, and "2" is not 2.4."""
@@ -39,7 +39,7 @@ def without_values(text: str, values: Sequence[float]) -> str:
 
 def _shows(digits: str, after: str, values: Sequence[float]) -> bool:
     """Return whether a number, with the word or sign after it, shows one of the values. Signs are not compared."""
-    bare = shown_number(digits)
+    bare = read_number(digits)
     if bare is None:
         return False
     factor = _factor(digits, after)
@@ -56,7 +56,7 @@ def _shows(digits: str, after: str, values: Sequence[float]) -> bool:
 
 def _factor(digits: str, after: str) -> float:
     """Return what the word after a number multiplies it by, e.g. a million."""
-    bare, scaled = shown_number(digits), shown_number(f"{digits} {after}")
+    bare, scaled = read_number(digits), read_number(f"{digits} {after}")
     if bare is None or scaled is None:
         return 1
     pairs = ((scaled.point, bare.point), (scaled.comma, bare.comma))

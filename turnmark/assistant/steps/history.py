@@ -8,7 +8,7 @@ from turnmark.assistant.budget import CUT_MARK, MIN_PASSAGE_TOKENS, count_tokens
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.prompts import Prompt
 from turnmark.core.untrusted import escape_marks, quote_lines
-from turnmark.corpora.text import ends_with_question_mark, strip_citations
+from turnmark.corpora.text.segmentation import ends_with_question_mark, strip_citations
 from turnmark.corpora.types import Message
 
 MAX_EARLIER_TOKENS = 2000

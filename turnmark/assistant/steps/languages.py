@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turnmark.assistant.turn import Turn
-from turnmark.corpora.languages import ENGLISH, language_name
+from turnmark.corpora.text.languages import ENGLISH, language_name
 
 MAX_NAMED_LANGUAGES = 3
 """Maximum languages of the documents that a prompt names."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 from turnmark.assistant.steps.split import is_question
-from turnmark.corpora.text import reading_words, sentences
+from turnmark.corpora.text.segmentation import reading_words, sentences
 
 MIN_LONG_MESSAGE_WORDS = 80
 """Minimum words of a message in which a question is looked for; a shorter one is searched as it is."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from turnmark.corpora.tables import row_markdown, tables_of
+from turnmark.corpora.tables.markdown_tables import row_markdown, tables_of
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.table_records import StoredTable
-from turnmark.retrieval.tables import TableStore
+from turnmark.retrieval.tables.table_records import StoredTable
+from turnmark.retrieval.tables.table_store import TableStore
 from turnmark.retrieval.types import Hit, Retriever
 
 MAX_WHOLE_ROWS = 60

@@ -24,7 +24,7 @@ from turnmark.assistant.turn import Turn
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.types import MEDIA_TYPES, DescribedPicture, Passage
-from turnmark.retrieval.pictures import PictureStore
+from turnmark.retrieval.storage.picture_store import PictureStore
 from turnmark.retrieval.types import Hit
 
 LOOK_TOOL = define_tool(

@@ -12,8 +12,15 @@ from functools import lru_cache
 from typing import Literal
 
 from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
-from turnmark.corpora.tables import is_numbered_caption, row_text, tables_of
-from turnmark.corpora.text import heading_text, lines, list_items, plain, reading_words, sentences
+from turnmark.corpora.tables.markdown_tables import is_numbered_caption, row_text, tables_of
+from turnmark.corpora.text.segmentation import (
+    heading_text,
+    lines,
+    list_items,
+    reading_words,
+    sentences,
+    strip_inline_markdown,
+)
 from turnmark.corpora.types import Passage, without_continued
 
 
@@ -165,7 +172,7 @@ def lines_of(passage: Passage) -> tuple[TextLine, ...]:
         elif kind in ("head", "row"):
             line_text = table_texts.get(start, "")
         else:
-            line_text = plain(raw)
+            line_text = strip_inline_markdown(raw)
         section = next((path for path_start, path in reversed(paths) if path_start <= start), paths[0][1])
         text_lines.append(TextLine(kind, start, end, line_text, section, block))
         previous_end = end

@@ -11,9 +11,9 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
-from turnmark.corpora.function_words import language_of
-from turnmark.corpora.languages import ENGLISH
-from turnmark.corpora.text import CJK, strip_citations
+from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.languages import ENGLISH
+from turnmark.corpora.text.segmentation import CJK, strip_citations
 
 MIN_SPELLED_NUMBER = 13
 """Smaller numbers written as words are ignored in a claim: "one of", "two ways" only count what the sentence lists."""

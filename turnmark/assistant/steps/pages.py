@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 from turnmark.assistant.steps.marks import cited_numbers
-from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.text.segmentation import strip_citations, words
 from turnmark.corpora.types import Passage
 
 _BLANK_LINES = re.compile(r"\n[ \t>]*\n")

@@ -23,8 +23,8 @@ from turnmark.assistant.steps.retrieve import join_passages
 from turnmark.assistant.steps.support import content_stems, language_of_sources, stems
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import GROUNDED, Draft, ProcedureStep
-from turnmark.core.untrusted import escape_marks, printable
-from turnmark.corpora.languages import ENGLISH
+from turnmark.core.untrusted import escape_marks, make_printable
+from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit, Retriever, section_of
 from turnmark.retrieval.vector_cache import Embed
@@ -391,7 +391,7 @@ def format_span(span: QuotedSpan, number: int) -> str:
     text = "\n".join(filter(None, (above, _rows_before(span), text, _rows_after(span))))
     mark = f"\n[{number}]" if span.lines[-1].kind in ("code", "row") else f" [{number}]"
     heading = " › ".join(dict.fromkeys(filter(None, (passage.title, span.lines[0].section))))
-    body = _EMPTY_QUOTES.sub("", escape_marks(printable(text))).strip("\n").rstrip() + mark
+    body = _EMPTY_QUOTES.sub("", escape_marks(make_printable(text))).strip("\n").rstrip() + mark
     return f"{escape_marks(heading)}  \n{body}" if heading else body  # two trailing spaces: a Markdown line break
 
 

@@ -25,9 +25,15 @@ from turnmark.assistant.steps.unstated import UNSTATED_MARK, MarkedAnswer, write
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
 from turnmark.core.untrusted import escape_marks, quote_lines
-from turnmark.corpora.languages import ENGLISH, language_name
-from turnmark.corpora.text import ends_with_question_mark, list_items, plain, strip_citations, words
-from turnmark.corpora.types import CONTINUED, Message, Passage
+from turnmark.corpora.text.languages import ENGLISH, language_name
+from turnmark.corpora.text.segmentation import (
+    ends_with_question_mark,
+    list_items,
+    strip_citations,
+    strip_inline_markdown,
+    words,
+)
+from turnmark.corpora.types import CONTINUED_MARK, Message, Passage
 from turnmark.retrieval.types import Hit
 
 _BLANK_LINES = re.compile(r"\n(?:[ \t>]*\n){2,}")
@@ -145,8 +151,8 @@ def _interpretation(understood: Understanding, message: str) -> str:
 def format_section(number: int, passage: Passage, quote: Callable[[str], str] = quote_lines) -> str:
     """Format a section for a prompt: its number, heading and source, and its text."""
     heading = passage.heading
-    if passage.section.endswith(CONTINUED):
-        heading = f"{heading} {CONTINUED}"
+    if passage.section.endswith(CONTINUED_MARK):
+        heading = f"{heading} {CONTINUED_MARK}"
     document = passage.as_stored().document
     file = document if document.startswith(f"{passage.path}#") else passage.path  # one of several in a file
     path = f"{passage.index}:{file}" if passage.index else file
@@ -185,7 +191,7 @@ def _paragraphs(body: str) -> list[str]:
     paragraphs: list[str] = []
     for paragraph in _BLANK_LINE.split(body):
         if paragraph.strip():
-            lines = [plain(without_item_mark(line.strip())) for line in paragraph.splitlines()]
+            lines = [strip_inline_markdown(without_item_mark(line.strip())) for line in paragraph.splitlines()]
             paragraphs.append(" ".join(lines))
     return paragraphs
 

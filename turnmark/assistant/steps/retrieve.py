@@ -21,10 +21,10 @@ from turnmark.assistant.steps.named_files import search_named_files
 from turnmark.assistant.steps.understand import NearestCosines, likely_languages, no_cosines, understand, with_topic
 from turnmark.assistant.turn import Part, Turn
 from turnmark.assistant.types import Understanding, Usage
-from turnmark.corpora.tables import tables_of
-from turnmark.corpora.text import words
+from turnmark.corpora.tables.markdown_tables import tables_of
+from turnmark.corpora.text.segmentation import words
 from turnmark.corpora.types import Message, Passage
-from turnmark.retrieval.task_passages import ranked_by
+from turnmark.retrieval.search.task_passages import ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever, continues, section_of
 
 TOKENS_PER_FURTHER_PART = 800

@@ -37,7 +37,7 @@ from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Decision, Judgment, Understanding
 from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import escape_marks
-from turnmark.corpora.text import UNSPACED_LETTER, strip_citations, words
+from turnmark.corpora.text.segmentation import UNSPACED_LETTER, strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.retrieval.types import Hit, Query
 

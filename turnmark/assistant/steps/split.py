@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterator
 
 from turnmark.assistant.phrases import Phrases, fold, phrases_for
-from turnmark.corpora.function_words import language_of
-from turnmark.corpora.text import QUESTION_MARKS, ends_with_question_mark, list_items, sentences, words
+from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.segmentation import QUESTION_MARKS, ends_with_question_mark, list_items, sentences, words
 
 _AUX = (
     r"(?:is|are|was|were|do|does|did|can|could|should|would|will|shall|has|have|had|might|may|must|isn't|aren't|wasn't|"

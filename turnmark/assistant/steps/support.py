@@ -18,10 +18,16 @@ from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.figures import without_values
 from turnmark.assistant.steps.marks import ITEM_MARK, cited_numbers, spaced_sentences, without_item_mark
 from turnmark.assistant.steps.numbers import missing_numbers
-from turnmark.corpora.analysis import open_analyzer
-from turnmark.corpora.function_words import content_words, language_of
-from turnmark.corpora.languages import ENGLISH
-from turnmark.corpora.text import ends_with_question_mark, plain, sentences, strip_citations, words
+from turnmark.corpora.text.analysis import open_analyzer
+from turnmark.corpora.text.function_words import content_words, language_of
+from turnmark.corpora.text.languages import ENGLISH
+from turnmark.corpora.text.segmentation import (
+    ends_with_question_mark,
+    sentences,
+    strip_citations,
+    strip_inline_markdown,
+    words,
+)
 from turnmark.retrieval.vector_cache import Embed
 
 
@@ -85,7 +91,7 @@ def with_topics(parts: Sequence[str]) -> list[str]:
 def fit_scores(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[float]]:
     """Return a row per part with the fit of each sentence. A part without a topic is completed by `with_topics`."""
     questions = with_topics(parts)
-    texts = [plain(line) for line in lines]
+    texts = [strip_inline_markdown(line) for line in lines]
     shares: list[list[float]] = []
     for question in questions:
         if content_words(question):
@@ -135,7 +141,7 @@ def find_names(text: str, language: str = ENGLISH) -> frozenset[str]:
     name_stems: set[str] = set()
     if language_of(text) == "de":
         return frozenset()
-    for match in _NAME.finditer(plain(strip_citations(text))):
+    for match in _NAME.finditer(strip_inline_markdown(strip_citations(text))):
         name = match.group()
         if name.lower() not in _NOT_NAMES:
             name_stems |= stems(name, language)
@@ -197,7 +203,7 @@ def unknown_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
         return ()
     known = [_names_of(source) for source in sources]
     unknown: list[str] = []
-    for match in _CAPITALIZED_RUN.finditer(plain(strip_citations(text))):
+    for match in _CAPITALIZED_RUN.finditer(strip_inline_markdown(strip_citations(text))):
         name = [word for word in match.group().split() if word.lower() not in _NOT_NAMES]
         if not name or _TWO_CAPITALS.fullmatch(name[-1]):
             continue
@@ -337,14 +343,14 @@ class Sources:
         known_vectors = [vectors for vectors in sentence_vectors if vectors is not None]
         if not known_vectors:
             return 0.0
-        claim = self.embed([plain(text)])[0]
+        claim = self.embed([strip_inline_markdown(text)])[0]
         return max(float((vectors @ claim).max()) for vectors in known_vectors)
 
     def _sentence_vectors(self, number: int) -> NDArray[np.float32] | None:
         """Return the vectors of a passage's sentences, a row each; None without sentences or an embedder."""
         if number not in self._vectors:
             text = self.texts[number - 1]
-            plain_sentences = [plain(text[start:end]) for start, end in sentences(text)]
+            plain_sentences = [strip_inline_markdown(text[start:end]) for start, end in sentences(text)]
             plain_sentences = [sentence for sentence in plain_sentences if words(sentence)]
             self._vectors[number] = self.embed(plain_sentences) if self.embed and plain_sentences else None
         return self._vectors[number]

@@ -38,7 +38,7 @@ from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.types import Passage, without_continued
 from turnmark.retrieval.collection import MAX_PATTERN_CHARACTERS, Collection, MatchingLine
-from turnmark.retrieval.store import WHERE_KEYS, DocumentEntry
+from turnmark.retrieval.storage.passage_store import WHERE_KEYS, DocumentEntry
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 MAX_DOCUMENTS, MAX_LINES, MAX_HEADINGS = 60, 20, 100

@@ -21,9 +21,9 @@ from turnmark.assistant.steps.requests import edit_requests, is_instruction
 from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import Understanding
-from turnmark.corpora.function_words import content_words, language_of
-from turnmark.corpora.languages import ENGLISH, without_elision
-from turnmark.corpora.text import (
+from turnmark.corpora.text.function_words import content_words, language_of
+from turnmark.corpora.text.languages import ENGLISH, without_elision
+from turnmark.corpora.text.segmentation import (
     UNSPACED_LETTER,
     ends_with_question_mark,
     reading_words,

@@ -29,7 +29,7 @@ from turnmark.assistant.turn import Turn
 from turnmark.assistant.types import MessageKind, Understanding, Usage
 from turnmark.core.record import Record
 from turnmark.core.untrusted import escape_marks, quote_lines
-from turnmark.corpora.text import strip_citations, words
+from turnmark.corpora.text.segmentation import strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.retrieval.types import Query
 

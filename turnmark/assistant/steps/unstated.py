@@ -14,7 +14,7 @@ from turnmark.assistant.generators.base import Generator, OnText, PromptMessage
 from turnmark.assistant.steps.mark_forms import finished_length, with_standard_marks
 from turnmark.assistant.steps.marks import cited_numbers, spaced_sentences
 from turnmark.core.record import Record
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.text.segmentation import strip_citations
 
 UNSTATED_MARK = "[0]"
 _UNSTATED_NUMBER = 0

@@ -12,7 +12,7 @@ from turnmark.assistant.steps.support import Sources, claims_of, match_sentences
 from turnmark.assistant.turn import Computation, Turn
 from turnmark.assistant.types import GROUNDED, Checks, Draft, ProcedureStep, SubQuestion
 from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.retrieval.types import Hit
 from turnmark.retrieval.vector_cache import Embed
 

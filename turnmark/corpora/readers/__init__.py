@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from turnmark.core.errors import RequestError
+from turnmark.corpora.jsonl_rows import JsonRow, get_non_blank, get_string, parse_rows
+from turnmark.corpora.readers.common.plain_text import read_text
+from turnmark.corpora.readers.common.prose import UndescribedPicture, Unreadable, WrongFileType
 from turnmark.corpora.readers.folder import Globs, SourceFile, walk
-from turnmark.corpora.readers.plain_text import read_text
-from turnmark.corpora.readers.prose import NotDescribed, NotOfItsType, Unreadable
 from turnmark.corpora.readers.registry import MAX_BYTES, Reader, no_progress, readers
 from turnmark.corpora.readers.report import ReadingReport
-from turnmark.corpora.rows import JsonRow, non_blank, parsed, string
 from turnmark.corpora.types import Document, Problem
 
 CORPUS_FILE = "corpus.jsonl"  # a folder that contains it is a BEIR data set; its other files are not read
@@ -99,12 +99,12 @@ def read_rows(path: Path) -> Iterator[Document | Problem]:
     """
 
     def parse(row: JsonRow) -> tuple[str, Document]:
-        title = string({"title": ""} if row.get("title") is None else row, "title").strip()
-        key = non_blank(row, "_id")
-        return key, Document(id=key, title=title, text=non_blank(row, "text"), path=path.name, is_passage=True)
+        title = get_string({"title": ""} if row.get("title") is None else row, "title").strip()
+        key = get_non_blank(row, "_id")
+        return key, Document(id=key, title=title, text=get_non_blank(row, "text"), path=path.name, is_passage=True)
 
     try:
-        for item in parsed(path, path.name, parse):
+        for item in parse_rows(path, path.name, parse):
             yield item if isinstance(item, Problem) else item[1]
     except RequestError as error:
         yield Problem(file=path.name, what=str(error).removeprefix(f"{path.name}: "))
@@ -139,9 +139,9 @@ def read_file(
                 yield Problem(file=item.id, what="empty: there is no text in it")
             else:
                 yield item
-    except NotOfItsType:
+    except WrongFileType:
         report.count_unread(relative)
-    except NotDescribed as error:
+    except UndescribedPicture as error:
         report.left_out[error.reason] += 1
     except Unreadable as error:
         if error.binary and only_text:

@@ -138,7 +138,7 @@ def _list_folder(folder: _Place, globs: Globs, root: Path) -> Iterator[_Place | 
         if name not in SKIPPED_FOLDERS:
             inner = prefix + name
             is_folder = (path / name).is_dir() and not (path / name).is_symlink()
-            if not _ignored(inner + "/" * is_folder, specs) and not (is_folder and globs.skips_folder(inner)):
+            if not _is_ignored(inner + "/" * is_folder, specs) and not (is_folder and globs.skips_folder(inner)):
                 yield _Place(path / name, inner, is_folder, in_site, specs)
 
 
@@ -181,7 +181,7 @@ def _gitignore(folder: Path, prefix: str) -> tuple[GitIgnoreSpec | None, Problem
         return None, Problem(file=f"{prefix}.gitignore", what=f"not respected, as it cannot be read ({error})")
 
 
-def _ignored(relative: str, specs: _IgnoreSpecs) -> bool:
+def _is_ignored(relative: str, specs: _IgnoreSpecs) -> bool:
     """Return whether .gitignore files exclude a path. As in git, the file nearest to the path decides."""
     for prefix, spec in reversed(specs):
         verdict = spec.check_file(relative.removeprefix(prefix)).include

@@ -14,6 +14,7 @@ import os
 import queue
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,9 +23,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from turnmark.core.child import module_process
-from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
+from turnmark.corpora.readers.common.prose import Unreadable, WrongFileType
 from turnmark.corpora.types import Document, Problem
+
+
+def module_process(module: str) -> tuple[list[str], dict[str, str]]:
+    """Return the command and environment to run a module that can import what this process can.
+
+    Modules in the current folder are not imported (`-P`).
+    """
+    path = os.pathsep.join(filter(None, sys.path))
+    return [sys.executable, "-P", "-m", module], {**os.environ, "PYTHONPATH": path}
+
 
 MAX_PROCESSES = min(4, os.cpu_count() or 1)
 """Number of files that are read at the same time; more wait. The limits below apply to each process."""
@@ -63,7 +73,7 @@ def read_isolated(
                 else:
                     yield Problem.model_validate(message["problem"])
             finished = True
-        except (Unreadable, NotOfItsType, OSError):
+        except (Unreadable, WrongFileType, OSError):
             finished = True
             raise
         finally:
@@ -73,7 +83,7 @@ def read_isolated(
 
 def draw_page(path: Path, page: int, marked: str, framed: Sequence[tuple[float, ...]] = ()) -> bytes:
     """Draw a page of a PDF as a PNG with the words of a passage marked, and some pictures framed
-    (`turnmark.corpora.readers.pdf.picture`).
+    (`turnmark.corpora.readers.pdf.page_picture`).
 
     Raises:
         Unreadable: the page cannot be drawn, or exceeds the limits.
@@ -150,7 +160,7 @@ class _ReaderProcess:
         if "unreadable" in message:
             raise Unreadable(message["unreadable"], message["line"], message["binary"])
         if "other" in message:
-            raise NotOfItsType
+            raise WrongFileType
 
     def _message(self, state: _FileProgress, tell: TellFunction) -> dict[str, Any]:
         """Return the next message. While waiting, keep reporting the progress."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from turnmark.corpora.readers.common.prose import Unreadable, parse_text
 from turnmark.corpora.readers.office.archive import clean_text
-from turnmark.corpora.readers.prose import Unreadable, parse_text
 from turnmark.corpora.readers.registry import ProgressCallback, ReadFunction
 from turnmark.corpora.types import Document
 
@@ -26,7 +26,7 @@ def read(path: Path, relative: str, progress: ProgressCallback) -> Document:
     try:
         reader = classes[suffix]()
     except ImportError as error:
-        raise _lacking(classes[suffix].__name__, error) from error
+        raise _missing_package_error(classes[suffix].__name__, error) from error
     document = adapted(reader)(path, relative, progress)
     assert isinstance(document, Document)
     return document
@@ -39,11 +39,11 @@ def adapted(reader: Any) -> ReadFunction:
         try:
             parts = reader.load_data(path)
         except ImportError as error:
-            raise _lacking(type(reader).__name__, error) from error
+            raise _missing_package_error(type(reader).__name__, error) from error
         return parse_text(clean_text("\n\n".join(part.text or "" for part in parts)), relative)
 
     return read_adapted
 
 
-def _lacking(name: str, error: ImportError) -> Unreadable:
+def _missing_package_error(name: str, error: ImportError) -> Unreadable:
     return Unreadable(f"LlamaIndex's {name} needs a package that is not installed ({error})")

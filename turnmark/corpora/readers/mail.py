@@ -12,11 +12,8 @@ from email.utils import getaddresses, parsedate_to_datetime
 from pathlib import Path
 from quopri import decodestring
 
-from turnmark.corpora.readers.encoded_data import without_encoded_data
-from turnmark.corpora.readers.html import parse_html
-from turnmark.corpora.readers.markdown import blocks
-from turnmark.corpora.readers.office.archive import clean_text
-from turnmark.corpora.readers.prose import (
+from turnmark.corpora.readers.common.encoded_data import without_encoded_data
+from turnmark.corpora.readers.common.prose import (
     Unreadable,
     date_part,
     declared_encoding,
@@ -25,22 +22,25 @@ from turnmark.corpora.readers.prose import (
     shorten_title,
     title_from_name,
 )
+from turnmark.corpora.readers.markup.html import parse_html
+from turnmark.corpora.readers.markup.markdown import blocks
+from turnmark.corpora.readers.office.archive import clean_text
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Block, Document, Problem
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # bytes
 _MAX_ATTACHED_MESSAGES = 200  # attached to one message, e.g. a digest
-_KNOWN = ("from", "to", "subject", "date", "message-id", "received", "return-path")
-_SHOWN = ("From", "To", "Cc", "Date")
-_WRITES = re.compile(
+_MAIL_FIELDS = ("from", "to", "subject", "date", "message-id", "received", "return-path")
+_DISPLAYED_FIELDS = ("From", "To", "Cc", "Date")
+_QUOTE_INTRODUCTION = re.compile(
     r"^[ \t]*(?:On|Am|Le|El|Op|Il|Em)\b(?=[^\n]*[\d@])[^\n]{5,200}(?::|\n[^\n]{0,100}:)\s*\Z", re.MULTILINE
 )
-_FORWARDED = re.compile(
+_FORWARD_MARK = re.compile(
     r"^(?:-{2,}\s*(?:Original Message|Forwarded message|Ursprüngliche Nachricht|Message d'origine)\b[^\n]*"
     r"|_{20,}(?=\s*\n[ \t*]*(?:From|Von|De|Van|Da)\b[^\n]{0,3}:))$",  # a line alone may precede a list's footer
     re.MULTILINE | re.IGNORECASE,
 )
-_BEGINS = re.compile(rb"From .*\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|\d\d:\d\d)\b")
+_MBOX_SEPARATOR = re.compile(rb"From .*\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun|\d\d:\d\d)\b")
 """Matches the line above a message, which has a date. "From my side" is part of a message."""
 _SIGNATURE = re.compile(r"(?<=\S)\n-- ?\n")
 """Matches the line above a signature. Without a blank line before it, it would make the last paragraph a heading."""
@@ -79,7 +79,7 @@ def _messages(path: Path) -> Iterator[bytes]:
     size, blank = 0, True
     with path.open("rb") as file:
         while line := file.readline(1 << 20):
-            if blank and _BEGINS.match(line):
+            if blank and _MBOX_SEPARATOR.match(line):
                 if lines is not None:
                     yield b"".join(lines)
                 lines, size = [], 0
@@ -94,7 +94,7 @@ def _messages(path: Path) -> Iterator[bytes]:
 def _document(data: bytes, key: str, path: str) -> Document:
     message = message_from_bytes(data, policy=policy.default)
     assert isinstance(message, EmailMessage)
-    if not any(name in message for name in _KNOWN):
+    if not any(name in message for name in _MAIL_FIELDS):
         raise Unreadable("not a mail: it has no sender, subject or date")
     left_out: Counter[str] = Counter()
     text, found = _join_parts(_parts(message, left_out))
@@ -140,7 +140,7 @@ def _parts(message: EmailMessage, left_out: Counter[str], level: int = 1) -> _Pa
     return parts
 
 
-_ENCODED = frozenset({"base64", "quoted-printable"})
+_TRANSFER_ENCODINGS = frozenset({"base64", "quoted-printable"})
 
 
 def _is_message(part: EmailMessage) -> bool:
@@ -153,22 +153,26 @@ def _attached_messages(part: EmailMessage) -> Iterator[EmailMessage]:
     """Yield the messages that a part contains. Some gateways encode them, although RFC 2046 forbids it."""
     if not part.is_multipart():  # a file named .eml
         data = part.get_payload(decode=True)
-        yield from _parsed(data if isinstance(data, bytes) else b"")
+        yield from _parse_message(data if isinstance(data, bytes) else b"")
         return
     encoding = str(part.get("Content-Transfer-Encoding", "")).strip().lower()
     for inner in part.iter_parts():
         if isinstance(inner, EmailMessage):
-            yield next(_parsed(_decoded(inner.as_bytes(), encoding)), inner) if encoding in _ENCODED else inner
+            yield (
+                next(_parse_message(_decode(inner.as_bytes(), encoding)), inner)
+                if encoding in _TRANSFER_ENCODINGS
+                else inner
+            )
 
 
-def _parsed(data: bytes) -> Iterator[EmailMessage]:
+def _parse_message(data: bytes) -> Iterator[EmailMessage]:
     """Yield the message of some bytes, if they are one."""
     message = message_from_bytes(data, policy=policy.default)
-    if isinstance(message, EmailMessage) and any(name in message for name in _KNOWN):
+    if isinstance(message, EmailMessage) and any(name in message for name in _MAIL_FIELDS):
         yield message
 
 
-def _decoded(data: bytes, encoding: str) -> bytes:
+def _decode(data: bytes, encoding: str) -> bytes:
     try:
         return b64decode(data) if encoding == "base64" else decodestring(data)
     except ValueError:
@@ -212,7 +216,7 @@ def _header(message: EmailMessage, name: str) -> str:
 
 
 def _head_lines(message: EmailMessage) -> Iterator[str]:
-    for name in _SHOWN:
+    for name in _DISPLAYED_FIELDS:
         value = _date(message) if name == "Date" else _people(_header(message, name))
         if value:
             yield f"{name}: {value}"
@@ -301,7 +305,7 @@ def _join_flowed_lines(text: str) -> str:
 
 def _without_quoted(text: str) -> tuple[str, str]:
     """Split off the message quoted at the end. Short quotations between the sender's own lines stay."""
-    forwarded = _FORWARDED.search(text)
+    forwarded = _FORWARD_MARK.search(text)
     if forwarded and text[: forwarded.start()].strip():
         return text[: forwarded.start()].strip("\n"), text[forwarded.end() :].strip("\n")
     lines = text.rstrip().split("\n")
@@ -312,7 +316,7 @@ def _without_quoted(text: str) -> tuple[str, str]:
     above = "\n".join(lines[:first])
     if not above.strip() or not any(line.strip() for line in quoted):
         return text.strip("\n"), ""
-    return _WRITES.sub("", above).strip("\n"), "\n".join(quoted).strip("\n")
+    return _QUOTE_INTRODUCTION.sub("", above).strip("\n"), "\n".join(quoted).strip("\n")
 
 
 def _is_attached(part: EmailMessage) -> bool:

@@ -17,9 +17,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, TemporaryFile
 
-from turnmark.corpora.readers.asciidoc import with_joined_lists
-from turnmark.corpora.readers.encodings import decode_or_guess
-from turnmark.corpora.readers.markdown import parse_markdown
+from turnmark.corpora.readers.common.encodings import decode_or_guess
+from turnmark.corpora.readers.common.prose import Unreadable, WrongFileType, declared_encoding, decode, parse_text
+from turnmark.corpora.readers.markup.markdown import parse_markdown
 from turnmark.corpora.readers.office.archive import (
     EPUB,
     OPEN_DOCUMENT,
@@ -29,15 +29,104 @@ from turnmark.corpora.readers.office.archive import (
     clean_text,
     is_said_in,
     read_metadata,
+    read_part,
     write_changed,
 )
 from turnmark.corpora.readers.office.opendocument import with_all_words_and_code
 from turnmark.corpora.readers.office.rtf import with_letters
 from turnmark.corpora.readers.office.word import with_all_words
-from turnmark.corpora.readers.pandoc_pictures import PandocPictures
-from turnmark.corpora.readers.prose import NotOfItsType, Unreadable, declared_encoding, decode, parse_text
+from turnmark.corpora.readers.pictures.collector import MAX_PICTURE_BYTES, NO_PICTURE, PictureCollector
+from turnmark.corpora.readers.pictures.image_size import HEAD_BYTES
+from turnmark.corpora.readers.pictures.links import LinkedPictures, read_from
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document
+
+_NUMBER = re.compile("\U0010f1c3(\\d{1,5})\U0010f1c2")
+
+
+class PandocPictures:
+    """The pictures of one document.
+
+    Args:
+        folder: an empty folder for the filter.
+        path: the file that is read.
+        relative: its path below the indexed folder.
+        is_archive: whether the addresses of pictures name parts of the file rather than files next to it.
+    """
+
+    def __init__(self, folder: Path, path: Path, relative: str, is_archive: bool) -> None:
+        self._linked = LinkedPictures(path, relative)
+        self._folder, self._path, self._is_archive = folder, path, is_archive
+
+    @property
+    def collector(self) -> PictureCollector:
+        """The collector of the document's pictures."""
+        return self._linked.collector
+
+    @property
+    def options(self) -> list[str]:
+        """Options of pandoc. Without a folder for the pictures, only as much of each is written as tells its size."""
+        is_marked = self.collector.folder is not None
+        size = MAX_PICTURE_BYTES + 1 if is_marked else HEAD_BYTES
+        options = [f"--metadata=pictures-folder={self._folder}", f"--metadata=pictures-bytes={size}"]
+        return [*options, "--metadata=pictures-marked=1"] if is_marked else options
+
+    def take(self, markdown: str) -> str:
+        """Hand over the pictures of a text, and return the text with their marks (`PictureCollector.placed`)."""
+        if self.collector.folder is None:
+            for number in sorted(int(file.stem) for file in self._folder.glob("*.alt")):
+                self._mark(number)
+            return markdown
+        return _NUMBER.sub(lambda found: self._mark(int(found[1])) or NO_PICTURE, markdown)
+
+    def _mark(self, number: int) -> str:
+        content, link = self._folder / str(number), self._folder / f"{number}.link"
+        alt = (self._folder / f"{number}.alt").read_text("utf-8", errors="replace")
+        if content.is_file():
+            return self.collector.mark(str(number), read_from(content), alt)
+        name = link.read_text("utf-8", errors="replace")
+        if self._is_archive:
+            return self.collector.mark(str(number), lambda size: read_part(self._path, name, size), alt)
+        return self._linked.mark(name, alt)
+
+
+_CONDITION = re.compile(r"^(?:include|ifdef|ifndef|ifeval|endif)::[^\n]*\[[^\n]*\]$", re.MULTILINE)
+"""After a definition list, pandoc reads such a line as one of the terms."""
+_ITEM = re.compile(r"[ \t]*(?:\.{1,5}|\*{1,5}|-|\d{1,3}\.|[a-z]\.|<(?:\d{1,3}|\.)>)[ \t]+\S")
+_DELIMITER = re.compile(r"(?:-{4,}|={4,}|\*{4,}|\.{4,}|_{4,}|\+{4,}|/{4,}|--|```[\w-]*|[|,:!]={3,})[ \t]*$")
+_COMMENT = re.compile(r"//(?!/)")
+
+
+def with_joined_lists(text: str) -> str:
+    """Return AsciiDoc without the blank lines between the items of a list, and without conditions and includes."""
+    lines: list[str] = []
+    blanks: list[str] = []
+    in_list, delimiter = False, ""
+    for line in _CONDITION.sub("", text).split("\n"):
+        stripped = line.rstrip()
+        if delimiter:
+            delimiter = "" if stripped == delimiter else delimiter
+        elif not stripped:
+            blanks.append(line)
+            continue
+        elif _ITEM.match(line):
+            if in_list:
+                blanks.clear()
+            in_list = True
+        elif _COMMENT.match(line):
+            if not stripped.startswith("//-"):  # the usual mark between two lists
+                continue
+            in_list = False
+        elif stripped == "+":
+            pass
+        else:
+            in_list = in_list and not blanks
+            if _DELIMITER.match(line):
+                delimiter = "```" if stripped.startswith("```") else stripped
+        lines += [*blanks, line]
+        blanks.clear()
+    return "\n".join(lines + blanks)
+
 
 MAX_MEMORY_MEGABYTES = 1200  # of pandoc's heap
 MAX_SECONDS = 300.0  # for one file
@@ -117,10 +206,10 @@ def read_man(path: Path, relative: str, progress: ProgressCallback) -> Document:
     try:
         text = decode(path.read_bytes())
     except Unreadable:
-        raise NotOfItsType from None
+        raise WrongFileType from None
     macro = _MAN.search(text, 0, 50_000)
     if not macro or not _ROFF_LINE.match(text.lstrip()):
-        raise NotOfItsType
+        raise WrongFileType
     form = "mdoc" if macro["macro"] in ("Dd", "Dt", "Sh") else "man"
     document = _markup(form, text, path, relative, progress)
     name = PurePosixPath(relative)
@@ -142,8 +231,10 @@ _SIGNATURE = re.compile(
     re.MULTILINE,
 )
 # Code that contains links, which pandoc reads as paragraphs.
-_PARSED = re.compile(r"^([ \t]*)\.\. parsed-literal::[ \t]*\n((?:[ \t]*\n|\1[ \t]+[^\n]*(?:\n|\Z))*)", re.MULTILINE)
-_MARKED = re.compile(
+_PARSED_LITERAL = re.compile(
+    r"^([ \t]*)\.\. parsed-literal::[ \t]*\n((?:[ \t]*\n|\1[ \t]+[^\n]*(?:\n|\Z))*)", re.MULTILINE
+)
+_INTERPRETED_TEXT = re.compile(
     r"(?::[\w:+.-]+:)?`(?P<link>(?:\\.|[^`<>\n\\])+?)(?:[ ]?<[^`\n]*>)?`_{0,2}"
     r"|(?<![\w*])\*{1,2}(?P<bold>[^*\s]+)\*{1,2}(?![\w*])"
 )
@@ -156,7 +247,7 @@ def read_markup(path: Path, relative: str, progress: ProgressCallback) -> Docume
     is_xml = form in ("opml", "fb2", "docbook")
     text, remarks = decode_or_guess(data, declared_encoding(data) if is_xml or form == "latex" else "")
     if form == "rst":
-        text = _PARSED.sub(_as_code, text)
+        text = _PARSED_LITERAL.sub(_as_code, text)
         text = _SIGNATURE.sub(lambda found: f"{found[1]}object:: {found[2].replace('*', chr(92) + '*')}", text)
     elif form == "asciidoc":
         text = with_joined_lists(text)
@@ -167,14 +258,14 @@ def read_markup(path: Path, relative: str, progress: ProgressCallback) -> Docume
 
 
 def _as_code(literal: re.Match[str]) -> str:
-    words = _MARKED.sub(lambda marked: marked["link"] or marked["bold"], literal[2])
+    words = _INTERPRETED_TEXT.sub(lambda marked: marked["link"] or marked["bold"], literal[2])
     return f"{literal[1]}.. code::\n\n" + re.sub(r"\\(.)", r"\1", words)
 
 
 def _markup(form: str, text: str, path: Path, relative: str, progress: ProgressCallback) -> Document:
     try:
         return _document(form, text, path, relative, progress)
-    except _NotParsed:
+    except _ParseFailure:
         return parse_text(text, relative)  # markup that a person wrote is readable as plain text
 
 
@@ -184,7 +275,7 @@ _ARCHIVES = ("docx", "odt", "epub")
 _EMPTY_MESSAGE = "empty: there is no text in it"
 
 
-class _NotParsed(Unreadable):
+class _ParseFailure(Unreadable):
     """Raised if pandoc cannot parse a file."""
 
 
@@ -281,7 +372,7 @@ def _convert(
     if code < 0:
         raise Unreadable("stopped pandoc, which reads it: it is broken; open it and save it again")
     reason = " ".join(complaint.replace("-: ", "").split())[:200] or f"pandoc ended with {code}"
-    raise _NotParsed(f"broken, or of a kind that pandoc cannot read ({reason}); open it and save it again")
+    raise _ParseFailure(f"broken, or of a kind that pandoc cannot read ({reason}); open it and save it again")
 
 
 def _pandoc_path() -> Path:

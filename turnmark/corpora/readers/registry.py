@@ -73,13 +73,13 @@ def load(target: str) -> ReadFunction:
 
 
 _PACKAGE = "turnmark.corpora.readers."
-PICTURE_FILE_READER = _PACKAGE + "picture_file:read_picture"
+PICTURE_FILE_READER = _PACKAGE + "pictures.picture_files:read_picture"
 _PANDOC = _PACKAGE + "pandoc:"
 _OFFICE = _PACKAGE + "office."
 _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
-    (".md .markdown .mdx", Reader("Markdown", _PACKAGE + "markdown:read_markdown", isolated=False)),
-    (".txt .text", Reader("text", _PACKAGE + "plain_text:read_text", isolated=False)),
-    (".html .htm .xhtml", Reader("HTML", _PACKAGE + "html:read_html", isolated=False)),
+    (".md .markdown .mdx", Reader("Markdown", _PACKAGE + "markup.markdown:read_markdown", isolated=False)),
+    (".txt .text", Reader("text", _PACKAGE + "common.plain_text:read_text", isolated=False)),
+    (".html .htm .xhtml", Reader("HTML", _PACKAGE + "markup.html:read_html", isolated=False)),
     (".pdf", Reader("PDF", _PACKAGE + "pdf.document:read")),
     (".docx .docm .dotx", Reader("Word", _PANDOC + "read_word")),
     (".odt .ott", Reader("OpenDocument text", _PANDOC + "read_odt")),
@@ -104,7 +104,9 @@ _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
     (".mbox", Reader("mailboxes: one document per message", _PACKAGE + "mail:read_mbox", max_bytes=_MAX_STREAMED)),
     (
         ".jsonl .ndjson .jsonlines",
-        Reader("JSON lines: one document per line", _PACKAGE + "json_rows:read_json_lines", max_bytes=_MAX_STREAMED),
+        Reader(
+            "JSON lines: one document per line", _PACKAGE + "json_documents:read_json_lines", max_bytes=_MAX_STREAMED
+        ),
     ),
     (
         ".png .jpg .jpeg .webp .gif .tif .tiff .bmp",
@@ -119,7 +121,7 @@ _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
     (
         ".py .pyi .js .mjs .cjs .jsx .ts .tsx .mts .go .rs .c .h .cc .cpp .cxx .hpp .hh .hxx .m .java .kt .kts .scala "
         ".cs .swift .groovy .sh .bash .zsh .ksh .rb .php .pl .pm .lua .r .jl .sql",
-        Reader("source code, by its definitions", _PACKAGE + "code:read_code", site_part=True),
+        Reader("source code, by its definitions", _PACKAGE + "source_code:read_code", site_part=True),
     ),
 )
 _BUILT_IN = {suffix: reader for suffixes, reader in _BUILT_IN_READERS for suffix in suffixes.split()}

@@ -13,9 +13,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from turnmark.corpora.readers.common.prose import Unreadable, WrongFileType
 from turnmark.corpora.readers.isolation import MAX_KEPT_BYTES, MAX_MEMORY_BYTES, encode_message
-from turnmark.corpora.readers.pictures import pictures_into
-from turnmark.corpora.readers.prose import NotOfItsType, Unreadable
+from turnmark.corpora.readers.pictures.collector import pictures_into
 from turnmark.corpora.readers.registry import load
 from turnmark.corpora.types import Document
 
@@ -49,17 +49,19 @@ def _handle(request: dict[str, Any], send: SendFunction) -> dict[str, Any]:
         return {}
     except Unreadable as error:
         return {"unreadable": str(error), "line": error.line, "binary": error.binary}
-    except NotOfItsType:
+    except WrongFileType:
         return {"other": True}
     except MemoryError:
-        return _unreadable(f"needs more than {MAX_MEMORY_BYTES // 1024**3} GB of memory; split it")
+        return _describe_unreadable(f"needs more than {MAX_MEMORY_BYTES // 1024**3} GB of memory; split it")
     except OSError as error:
         return {"errno": error.errno or errno.EIO}
     except RecursionError:
-        return _unreadable("nested too deeply; open it and save it again")
+        return _describe_unreadable("nested too deeply; open it and save it again")
     except Exception as error:
         # Third-party readers may raise anything, and a broken file can make a library fail anywhere.
-        return _unreadable(f"its reader failed ({_cause(error)}); it is broken, or of a kind that cannot be read")
+        return _describe_unreadable(
+            f"its reader failed ({_cause(error)}); it is broken, or of a kind that cannot be read"
+        )
 
 
 def _read(request: dict[str, Any], send: SendFunction) -> None:
@@ -82,13 +84,13 @@ def _read(request: dict[str, Any], send: SendFunction) -> None:
 
 def _draw(request: dict[str, Any], send: SendFunction) -> None:
     """Send the picture of a page."""
-    from turnmark.corpora.readers.pdf.picture import page_picture
+    from turnmark.corpora.readers.pdf.page_picture import page_picture
 
     picture = page_picture(Path(request["path"]), request["page"], request["marked"], request["framed"])
     send({"png": base64.b64encode(picture).decode("ascii")})
 
 
-def _unreadable(message: str) -> dict[str, Any]:
+def _describe_unreadable(message: str) -> dict[str, Any]:
     return {"unreadable": message, "line": None, "binary": False}
 
 

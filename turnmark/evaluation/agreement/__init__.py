@@ -1,1 +1,2 @@
-"""`turnmark agreement`: compares scores with people's ratings, raters with each other, and judges with labels."""
+"""Agreement of metrics and judges with people, and of people with each other. It may import `report`, `scores` and
+`metrics`."""

@@ -17,7 +17,7 @@ def run(request: CheckRequest, errors: ErrorCollector) -> None:
     A model writes questions from sections of the index and the assistant answers them. Without a model,
     sentences are removed from their passages, and retrieval must find these passages.
     """
-    from turnmark.evaluation.check.checking import plan_check, run_check
+    from turnmark.evaluation.check.index_check import plan_check, run_check
 
     checked = plan_check(_over_index(request, errors), errors)
     try:
@@ -30,7 +30,7 @@ def run(request: CheckRequest, errors: ErrorCollector) -> None:
     else:
         from rich.console import Console
 
-        from turnmark.evaluation.check.screen import show_check
+        from turnmark.evaluation.check.console_report import show_check
 
         show_check(result, Console())
     if gave_up:

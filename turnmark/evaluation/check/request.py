@@ -22,11 +22,11 @@ from turnmark.assistant.config import EXTRACTIVE, AssistantConfig, ConfigOverInd
 from turnmark.core.flags import AsJson, Request
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.records import FolderManifest
-from turnmark.evaluation.tasks.options import BudgetOption, Concurrency, MaxFailures
 from turnmark.evaluation.tasks.request import command_line
+from turnmark.evaluation.tasks.shared_options import BudgetOption, Concurrency, MaxFailures
 
 if TYPE_CHECKING:
-    from turnmark.retrieval.stored import StoredIndex
+    from turnmark.retrieval.search.opened_index import StoredIndex
 
 MAX_FOUND_RANK = 3
 """Largest rank at which the right section counts as found; MTRAG's best readers saw three passages."""

@@ -36,7 +36,7 @@ def share(count: int, n: int) -> Share:
     return Share(count=count, n=n, ci95=(round(max(0.0, low), 4), round(min(1.0, high), 4)))
 
 
-class Asked(Record):
+class QuestionResult(Record):
     """One question and its result."""
 
     id: str
@@ -86,24 +86,24 @@ class CheckResult(Record):
         default=0, description="hidden questions with an answer that other sections support, so that it may be right"
     )
     failed: int = 0
-    worst: tuple[Asked, ...]
+    worst: tuple[QuestionResult, ...]
     usage: Mapping[str, Mapping[str, float | None]] = Field(default_factory=dict)
     seconds: float
     notes: tuple[str, ...] = ()
     other_runs: tuple[str, ...] = Field(default=(), description="finished runs over the same questions, to compare")
 
 
-def worst_of(asked: Iterable[Asked]) -> tuple[Asked, ...]:
+def worst_of(asked: Iterable[QuestionResult]) -> tuple[QuestionResult, ...]:
     """Return the questions with the most faults, the least supported first."""
     wrong = [one for one in asked if one.why]
 
-    def badness(one: Asked) -> tuple[int, float, int]:
+    def badness(one: QuestionResult) -> tuple[int, float, int]:
         support = 1.0 if one.support is None else one.support
         return -len(one.why), support, -(one.rank or 1_000)
 
     return tuple(sorted(wrong, key=badness)[:WORST_SHOWN])
 
 
-def finished_of(asked: Sequence[Asked], kind: QuestionKind) -> list[Asked]:
+def finished_of(asked: Sequence[QuestionResult], kind: QuestionKind) -> list[QuestionResult]:
     """Return the questions of a kind that have a result."""
     return [one for one in asked if one.kind == kind and one.failed is None]

@@ -1,1 +1,1 @@
-"""`turnmark compare`: the comparison of finished runs over the same samples."""
+"""Paired comparison of finished runs over the same samples. It may import `report`, `scores` and `storage`."""

@@ -1,1 +1,2 @@
-"""Judges grade replies: rubrics, calls, verdicts, panels and agreement, the same for all benchmarks."""
+"""The judges: opening them from specs, asking them, reading their verdicts, and turning a panel's judgments into
+scores. It may import `calls` and `tasks`."""

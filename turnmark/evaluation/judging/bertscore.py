@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from turnmark.core.errors import MissingExtra, RequestError
-from turnmark.evaluation.judging.rubrics import BERT_METRICS, by_code, needs
+from turnmark.evaluation.judging.rubrics import BERT_METRICS, by_code, require_material
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics.overlap import rouge_l_word
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
-from turnmark.retrieval.embed import SharedEmbed
+from turnmark.retrieval.embedding.embedders import SharedEmbed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -231,10 +231,10 @@ def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
 
     without = "without passages K-precision is 0"
     return (
-        Rubric(recall_name, f"recall of the reference, {bert.by}", (), by_code(judge, recall), needs(reference=True)),
+        Rubric(recall_name, f"recall of the reference, {bert.by}", (), by_code(judge, recall), require_material(reference=True)),
         Rubric(
             precision_name, f"precision against the nearest passage, {bert.by}; {without}", (),
-            by_code(judge, precision), needs(passages=True), extra=_FORM,
+            by_code(judge, precision), require_material(passages=True), extra=_FORM,
         ),
         Rubric(
             mean_name, f"harmonic mean of recall, K-precision and ROUGE-L, {bert.by}; {without}", (),
@@ -245,7 +245,7 @@ def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
 
 def _needs_all(case: Case) -> str | None:
     """Return why `rb_alg` does not apply to a case; None: it does."""
-    missing = needs(passages=True, reference=True)(case)
+    missing = require_material(passages=True, reference=True)(case)
     if missing:
         return missing
     return NO_WORDS if rouge_l_word("", case.reference) is None else None

@@ -27,8 +27,8 @@ from turnmark.assistant.prompts import turn_lines
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Message
-from turnmark.evaluation.calls.limits import ModelRecorder
-from turnmark.evaluation.judging.rubrics import failed_outcome, needs
+from turnmark.evaluation.calls.generator_wrappers import ModelRecorder
+from turnmark.evaluation.judging.rubrics import failed_outcome, require_material
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
@@ -53,7 +53,7 @@ def ragas_rubrics() -> tuple[Rubric, ...]:
         raise RequestError("ragas is not installed: pip install 'turnmark[ragas]'") from None
     return (
         Rubric(
-            FAITHFULNESS, BY, (), _faithfulness, needs(passages=True), extra=package, also=(SPREAD,),
+            FAITHFULNESS, BY, (), _faithfulness, require_material(passages=True), extra=package, also=(SPREAD,),
             shown={FAITHFULNESS: MetricStyle(headline=80)},
         ),
     )  # fmt: skip

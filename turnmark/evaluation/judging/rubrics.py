@@ -14,7 +14,7 @@ from turnmark.assistant.asking import Failure
 from turnmark.assistant.budget import FittedPrompt, fit_prompt, prompt_room
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
-from turnmark.corpora.text import is_latin
+from turnmark.corpora.text.segmentation import is_latin
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.tasks.items import Case
@@ -23,10 +23,10 @@ from turnmark.evaluation.tasks.rubric import Ask, Outcome, Rubric
 T = TypeVar("T", bound=BaseModel)
 BERT_METRICS = ("bert_recall", "bert_k_precision", "rb_alg")
 """Metrics of `bertscore` judges, without the model's name."""
-EMBEDDED = "embedded"
+EMBEDDED_JUDGE = "embedded"
 """The name of the judge without a language model; its metrics end in this name in square brackets."""
 OWN_WORDS = "prompt in our own words"
-UNDERSPECIFIED = "UNDERSPECIFIED"
+UNDERSPECIFIED_LABEL = "UNDERSPECIFIED"
 MAX_RAW_CHARACTERS = 20_000
 """Maximum characters of a judge's text that are kept; a longer text keeps its end."""
 MAX_REASON_CHARACTERS = 600
@@ -111,7 +111,7 @@ def judge_prompt(
     return fit_prompt(prompt, prompt_room(generator, reply), texts, passages, case.history, plain, case.question)
 
 
-def checked(schema: type[T], most: int, check: Callable[[T], str | None]) -> type[T]:
+def add_check(schema: type[T], most: int, check: Callable[[T], str | None]) -> type[T]:
     """Add a check to a schema for one case; a reply that fails the check is requested once more.
 
     Args:
@@ -175,12 +175,12 @@ def tenth(_: str, number: float | None) -> float:
     return number / 10
 
 
-def needs(passages: bool = False, reference: bool = False) -> Callable[[Case], str | None]:
+def require_material(passages: bool = False, reference: bool = False) -> Callable[[Case], str | None]:
     """The function `Rubric.without` for a rubric that needs passages or a reference. It never applies to underspecified
     tasks."""
 
     def without(case: Case) -> str | None:
-        if case.answerability == UNDERSPECIFIED:
+        if case.answerability == UNDERSPECIFIED_LABEL:
             return "underspecified tasks count in `clarification` alone"
         if reference and not case.reference.strip():
             return "the data has no reference answer"
@@ -196,7 +196,7 @@ def unless_unreadable(embedder: str, without: Callable[[Case], str | None]) -> C
 
     The cosines of an English embedder are as high for any two Chinese sentences as for two that say the same.
     """
-    from turnmark.retrieval.embed import languages_of
+    from turnmark.retrieval.embedding.embedders import languages_of
 
     known = languages_of(embedder)
 

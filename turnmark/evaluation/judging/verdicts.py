@@ -48,9 +48,9 @@ class Labels(Record):
 
     def read(self, text: str) -> Verdict | None:
         """Parse a label; None: the text is not one of them."""
-        plain_text = _plain(text)
+        plain_text = _normalize_label(text)
         for label in self.offered:
-            if _plain(label) == plain_text:
+            if _normalize_label(label) == plain_text:
                 return Verdict(label=label)
         return None
 
@@ -75,7 +75,7 @@ class RatingScale(Record):
 
     def read(self, text: str) -> Verdict | None:
         """Parse a number such as `7` or `7/10`; None: the text is not a number on the scale."""
-        match = _NUMBER.fullmatch(_plain(text))
+        match = _NUMBER.fullmatch(_normalize_label(text))
         if match is None or (match[2] is not None and float(match[2]) != self.high):
             return None
         value = float(match[1])
@@ -96,48 +96,50 @@ Offer = Labels | RatingScale
 
 _NUMBER = re.compile(r"([0-9]{1,4}(?:\.[0-9]{1,4})?)(?:\s*(?:/|out of)\s*([0-9]{1,4}))?")
 # What follows a name: a number, or all that may make it another one, such as the end of a range (`7-8`).
-_RATED = r"[*_`]*\s*:[\s*_`(]*([0-9][0-9.]*(?:\s*(?:/|%|out of|[-–—~]|to|or)\s*[0-9.]*)*)"
-_BRACKETED = re.compile(r"\[\[([^\[\]\n]{0,80})\]\]")
+_RATING_PATTERN = r"[*_`]*\s*:[\s*_`(]*([0-9][0-9.]*(?:\s*(?:/|%|out of|[-–—~]|to|or)\s*[0-9.]*)*)"
+_BRACKET_PATTERN = re.compile(r"\[\[([^\[\]\n]{0,80})\]\]")
 _SINGLE = re.compile(r"(?<!\[)\[([^\[\]\n]{1,80})\](?![\](])")
 _DECISION = re.compile(r'"decision"\s*:\s*"([^"\n]{1,80})"')
 _BEFORE = r"(?:feedback:{1,3}[ \t]*)?(?:(?:my|the|final|overall|total)\s+){0,3}"
 # Invisible zero-width characters, which make a verdict unreadable, and full-width forms of ASCII.
-_WIDTHLESS = dict.fromkeys((0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), 0xFEFF))
+_WIDTHLESS_CHARACTERS = dict.fromkeys(
+    (0xAD, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2065), 0xFEFF)
+)
 _WIDE: dict[int, Any] = {0xFF01 + n: 0x21 + n for n in range(94)}
 _SIGNS = {ord("»"): ">>", ord("≫"): ">>", ord("≈"): "="}
-_TABLE = {**_WIDE, **_WIDTHLESS}
+_TABLE = {**_WIDE, **_WIDTHLESS_CHARACTERS}
 _DECORATION = " \t\r\n*_`'\"“”‘’.,;:!()"
 
 
-def _plain(text: str) -> str:
+def _normalize_label(text: str) -> str:
     """Return a label in lower case, without the punctuation and Markdown around it."""
     return " ".join(text.translate(_SIGNS).split()).strip(_DECORATION).casefold()
 
 
-def spoken(text: str) -> str:
+def strip_reasoning(text: str) -> str:
     """Return a text without reasoning and without invisible characters."""
     return split_reasoning(text.translate(_TABLE).replace("\\[", "[").replace("\\]", "]")).text
 
 
 def read_verdict(text: str, offer: Offer) -> Verdict | str:
     """Parse the last verdict of a judge's text; without one, return what is wrong, in words for the judge."""
-    spoken_text = spoken(text)
+    spoken_text = strip_reasoning(text)
     candidates = list(_candidates(spoken_text, offer)) or list(_other_candidates(spoken_text, offer))
     if not candidates:
         complete_text = offer.read(spoken_text)
         return complete_text or f"it holds no line of the form '{offer.name}: [[{offer.blank}]]'."
     _, last = max(candidates)
     verdict = offer.read(_without_name(last, offer))
-    return verdict or f"the last verdict in it, {_short(last)!r}, is not {offer.in_words()}."
+    return verdict or f"the last verdict in it, {_shorten_label(last)!r}, is not {offer.in_words()}."
 
 
 def _candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
     """Yield positions and texts of everything in the form of a verdict."""
-    for match in _BRACKETED.finditer(text):
+    for match in _BRACKET_PATTERN.finditer(text):
         yield match.start(), match[1]
     pattern = rf"^[ \t>*_#`-]*{_BEFORE}{re.escape(offer.name)}[*_`]*\s*[:=]([^\n]*)$"
     for match in re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE):
-        if not _BRACKETED.search(match[1]):
+        if not _BRACKET_PATTERN.search(match[1]):
             yield match.start(1), match[1]
 
 
@@ -161,7 +163,7 @@ def _without_name(text: str, offer: Offer) -> str:
     return plain
 
 
-def _short(text: str) -> str:
+def _shorten_label(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= 40 else text[:40] + "…"
 
@@ -178,7 +180,9 @@ def ask_verdict(
 
     def read(text: str) -> Verdict | str:
         verdict = read_verdict(text, offer)
-        return verdict if isinstance(verdict, str) else verdict.model_copy(update={"text": spoken(text).strip()})
+        return (
+            verdict if isinstance(verdict, str) else verdict.model_copy(update={"text": strip_reasoning(text).strip()})
+        )
 
     def repair(problem: str) -> Sequence[PromptMessage]:
         return JUDGES.load("verdict-repair", prompts).render(
@@ -203,7 +207,7 @@ def ask_ratings(
     """
 
     def read(text: str) -> R | str:
-        text = spoken(text)
+        text = strip_reasoning(text)
         numbers: dict[str, str] = {}
         for name, field in names.items():
             number = _last_number(name, text)
@@ -261,7 +265,7 @@ def _last_number(name: str, text: str) -> str | None:
     words = name.split()
     for start in range(len(words)):
         shorter = r"\s+".join(map(re.escape, words[start:]))
-        numbers = re.findall(rf"\b{shorter}{_RATED}", text, re.IGNORECASE)
+        numbers = re.findall(rf"\b{shorter}{_RATING_PATTERN}", text, re.IGNORECASE)
         if numbers:
             return re.sub(r"\s*out of\s*", "/", numbers[-1].lower()).strip().rstrip(".")
     return None

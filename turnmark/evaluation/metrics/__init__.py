@@ -1,1 +1,2 @@
-"""Metrics: pure functions that compare retrieved passages or answers with what was expected."""
+"""Metrics that compare texts and condition scores on refusals, without a model and without a task. It may import
+`storage` and `records`."""

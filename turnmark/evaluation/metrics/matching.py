@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from turnmark.assistant.refusal import is_refusal
 from turnmark.assistant.steps.support import MAX_FIT_GAP, MIN_FIT, WORDS_WEIGHT, coverage, stems, with_topics
-from turnmark.corpora.function_words import language_of
-from turnmark.corpora.languages import ENGLISH
-from turnmark.corpora.text import plain, sentences, strip_citations
+from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.languages import ENGLISH
+from turnmark.corpora.text.segmentation import sentences, strip_citations, strip_inline_markdown
 
 if TYPE_CHECKING:
     from turnmark.retrieval.vector_cache import Embed
@@ -44,7 +44,7 @@ def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[s
     plain_sentences: list[str] = []
     for start, end in sentences(text):
         sentence = text[start:end]
-        plain_sentence = plain(sentence)
+        plain_sentence = strip_inline_markdown(sentence)
         if any(map(str.isalnum, plain_sentence)) and not is_refusal(plain_sentence):
             answer_sentences.append(sentence)
             plain_sentences.append(plain_sentence)

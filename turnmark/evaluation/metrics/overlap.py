@@ -4,7 +4,7 @@ All metrics treat empty texts alike. If the reference or the passages contain no
 is not applicable. Otherwise an answer without a token scores 0, because the system failed; rouge-score and
 instruct-qa do the same. No value is ever NaN.
 
-Answers are scored as passed in: the caller strips citation marks (`turnmark.corpora.text.strip_citations`) first.
+Answers are scored as passed in: the caller strips citation marks (`turnmark.corpora.text.segmentation.strip_citations`) first.
 
 Revisions are measured in words (KIWI, table 6, appendix A.3, for one turn). The paper names the columns (`# words` of
 source and target, `Len ratio`, `Edit distance`, `Edit ratio`) without definitions. Its rows allow only one reading: for
@@ -19,9 +19,16 @@ import re
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from turnmark.corpora.function_words import language_of
-from turnmark.corpora.languages import UNSPACED_LANGUAGES
-from turnmark.corpora.text import CJK, comparable_words, is_latin, multiset_overlap, squad_tokens, strip_citations
+from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.languages import UNSPACED_LANGUAGES
+from turnmark.corpora.text.segmentation import (
+    CJK,
+    comparable_words,
+    is_latin,
+    multiset_overlap,
+    squad_tokens,
+    strip_citations,
+)
 
 if TYPE_CHECKING:
     from turnmark.assistant.session import Exchange
@@ -65,7 +72,7 @@ def rouge_l_word(answer: str, reference: str) -> float | None:
 
 
 def rouge_l_unicode(answer: str, reference: str) -> float | None:
-    """`rouge_l.word[unicode]`: as `rouge_l.word`, over `turnmark.corpora.text.comparable_words`. 0..1.
+    """`rouge_l.word[unicode]`: as `rouge_l.word`, over `turnmark.corpora.text.segmentation.comparable_words`. 0..1.
 
     None if the reference has no word. Not the published metric: "don't" and "1,250.5" are one token, not two.
     """
@@ -95,7 +102,7 @@ def token_recall(answer: str, reference: str) -> float | None:
 
 
 def token_recall_unicode(answer: str, reference: str) -> float | None:
-    """`token_recall[unicode]`: as `token_recall`, over `turnmark.corpora.text.comparable_words`. 0..1.
+    """`token_recall[unicode]`: as `token_recall`, over `turnmark.corpora.text.segmentation.comparable_words`. 0..1.
 
     A run of Chinese is a single token of `token_recall`, which is therefore 0 for almost every Chinese answer.
     """
@@ -104,7 +111,7 @@ def token_recall_unicode(answer: str, reference: str) -> float | None:
 
 
 def k_precision_unicode(answer: str, passages: Iterable[str]) -> float | None:
-    """`k_precision[unicode]`: as `k_precision`, over `turnmark.corpora.text.comparable_words`. 0..1."""
+    """`k_precision[unicode]`: as `k_precision`, over `turnmark.corpora.text.segmentation.comparable_words`. 0..1."""
     context = [token for text in passages for token in comparable_words(text)]
     if not context:
         return None
@@ -138,7 +145,7 @@ def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = (
 
 
 def answer_words(answer: str) -> float:
-    """`answer_words`: number of words (`turnmark.corpora.text.comparable_words`) of the answer; always measured.
+    """`answer_words`: number of words (`turnmark.corpora.text.segmentation.comparable_words`) of the answer; always measured.
 
     Each character of a script without spaces is a word; punctuation by itself ("--", ".") is not.
     """

@@ -70,20 +70,20 @@ def own_prompts(directory: Path | None) -> dict[str, str]:
 
 def digest(prompt: Prompt) -> str:
     """16 digits of a SHA-256 over a prompt's text without white space."""
-    return _hashed("".join(_plain(prompt).split()))
+    return _hash_text("".join(_normalize_text(prompt).split()))
 
 
 def letters_digest(prompt: Prompt) -> str:
     """16 digits of a SHA-256 over a prompt's letters and digits, for prompts that exist only in print."""
-    return _hashed("".join(filter(str.isalnum, _plain(prompt))))
+    return _hash_text("".join(filter(str.isalnum, _normalize_text(prompt))))
 
 
-def _plain(prompt: Prompt) -> str:
+def _normalize_text(prompt: Prompt) -> str:
     text = "".join(_PLACEHOLDER.sub(r"{\1}", section) for _, section in prompt.sections)
     return unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()
 
 
-def _hashed(text: str) -> str:
+def _hash_text(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:16]
 
 
@@ -92,7 +92,7 @@ def asks_for_text(prompt: Prompt) -> bool:
     return prompt.own and not any("JSON" in text for _, text in prompt.sections)
 
 
-def whose(names: Iterable[str], directory: Path | None) -> str:
+def find_origin(names: Iterable[str], directory: Path | None) -> str:
     """The origin of some prompts: `OFFICIAL` (all are the papers'), `OWN`, or empty (all are built in)."""
     names = tuple(names)
     if not JUDGES.replaced(names, directory):

@@ -1,1 +1,2 @@
-"""Reports: the views of a run for people."""
+"""Finished runs as tables, on the screen, as Markdown, CSV, LaTeX or a page, next to the papers' tables. It may
+import `judging`, `scores` and `storage`."""

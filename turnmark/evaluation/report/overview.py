@@ -11,8 +11,8 @@ from pathlib import Path
 
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
-from turnmark.evaluation.report.paper import paper_tables, tables_together
-from turnmark.evaluation.report.stored import Stored, StoredRun, distinct_names, why_not_done
+from turnmark.evaluation.report.finished_runs import RunCollection, StoredRun, distinct_names, why_not_done
+from turnmark.evaluation.report.paper_comparison import paper_tables, tables_together
 from turnmark.evaluation.report.tables import Column, ReportRow, Table
 
 MAX_METRICS = 3
@@ -45,7 +45,7 @@ class ReportSection:
     name: str = ""
 
 
-def describe(stored: Sequence[Stored], metrics: int = MAX_METRICS, apart: bool = False) -> list[ReportSection]:
+def describe(stored: Sequence[RunCollection], metrics: int = MAX_METRICS, apart: bool = False) -> list[ReportSection]:
     """Return the overview of several runs, if any, then a section for each run; the arguments as in `describe_run`."""
     sections: list[ReportSection] = []
     together = overview(stored)
@@ -71,12 +71,12 @@ def describe_run(
     papers = paper_tables([("this run", summary)])
     shown = [tables.means(summary), *papers[:1]]
     if full:
-        names = tables.chosen(summary.metrics, metrics)
+        names = tables.choose_headline(summary.metrics, metrics)
         breakdowns = _breakdowns_apart(summary, names) if apart else [tables.breakdowns(summary, names)]
-        shown += folded(papers[1:])
+        shown += fold_tables(papers[1:])
         shown += breakdowns[:1]
-        shown += folded([*breakdowns[1:], tables.judges(summary)])
-    shown += folded([tables.usage(summary)])
+        shown += fold_tables([*breakdowns[1:], tables.judges(summary)])
+    shown += fold_tables([tables.usage(summary)])
     return ReportSection(
         tables.headline(summary),
         tuple(shown),
@@ -99,12 +99,12 @@ def _breakdowns_apart(summary: Summary, names: Sequence[str]) -> list[Table]:
     return breakdowns
 
 
-def folded(shown: Iterable[Table]) -> Iterator[Table]:
+def fold_tables(shown: Iterable[Table]) -> Iterator[Table]:
     """Mark tables that a page shows only on a reader's click."""
     return (replace(table, folded=True) for table in shown)
 
 
-def overview(stored: Sequence[Stored]) -> ReportSection | None:
+def overview(stored: Sequence[RunCollection]) -> ReportSection | None:
     """Describe the runs of these folders together; None for a single, complete run.
 
     Runs of the same benchmark and task share the tables of its paper.
@@ -136,7 +136,7 @@ def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) 
     rows: list[ReportRow] = []
     for name, summary in runs:
         rows.append(ReportRow((f"{name}: {tables.headline(summary)}", *[""] * (len(columns) - 1)), "group", full=name))
-        for metric in tables.chosen(summary.metrics, MAX_METRICS):
+        for metric in tables.choose_headline(summary.metrics, MAX_METRICS):
             measured = summary.metrics[metric]
             figures = (tables.mean_text(measured), tables.interval_text(measured))
             rows.append(ReportRow((metric, *figures, str(measured.n), str(measured.failed)), "below"))
@@ -144,7 +144,7 @@ def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) 
     return Table("All runs", columns, tuple(rows), lines, tight=True, groups="run")
 
 
-def name_runs(stored: Sequence[Stored]) -> list[tuple[str, StoredRun]]:
+def name_runs(stored: Sequence[RunCollection]) -> list[tuple[str, StoredRun]]:
     """Name every run after its folder, with as many parent folders as make the names distinct."""
     runs: list[StoredRun] = []
     min_parts: list[int] = []

@@ -1,4 +1,4 @@
-// The browser for the samples of a report. Everything it shows is in the page as JSON (evaluation/report/browse.py
+// The browser for the samples of a report. Everything it shows is in the page as JSON (evaluation/report/sample_browser.py
 // explains its short names). Every text becomes a text node, never markup. Nothing is fetched.
 (() => {
   "use strict";

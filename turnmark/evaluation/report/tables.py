@@ -13,8 +13,8 @@ from typing import Literal
 from turnmark.evaluation.metric_style import DEFAULT_STYLE
 from turnmark.evaluation.model_names import with_snapshots
 from turnmark.evaluation.records import Metrics, MetricSummary, Summary
-from turnmark.evaluation.scores.stats import MIN_BOOTSTRAP_CLUSTERS, MIN_CLUSTERS
-from turnmark.evaluation.tasks.benchmark import name_clusters
+from turnmark.evaluation.scores.cluster_statistics import MIN_BOOTSTRAP_CLUSTERS, MIN_CLUSTERS
+from turnmark.evaluation.tasks.declarations import name_clusters
 
 RowKind = Literal["plain", "group", "ours", "below", "dim"]
 MarkKind = Literal["ours", "plain", "better", "worse", "unsure"]
@@ -157,7 +157,7 @@ def describe_repeats(metric: MetricSummary) -> str:
     return f"over {len(metric.repeats)} repeats: {figures} (standard deviation {metric.shown.text(metric.spread)})"
 
 
-def chosen(metrics: Metrics, limit: int) -> list[str]:
+def choose_headline(metrics: Metrics, limit: int) -> list[str]:
     """Return the headline metrics by rank, at most `limit`; those without a value last.
 
     A variant (`judge_score[embedded]`) is included only if it has a value and the metric itself has none.
@@ -177,12 +177,12 @@ def _is_variant(name: str, metrics: Metrics) -> bool:
     return base != name and base in metrics and (metrics[base].n > 0 or metrics[name].n == 0)
 
 
-def untagged(name: str) -> str:
+def strip_tags(name: str) -> str:
     """Remove the brackets from a metric's name: `rl_f[embedded].idk[embedded]` becomes `rl_f.idk`."""
     return _TAGS.sub("", name)
 
 
-def arranged(names: Iterable[str]) -> list[tuple[str, str, bool]]:
+def arrange_variants(names: Iterable[str]) -> list[tuple[str, str, bool]]:
     """Return (name, label, below) of every metric, each variant right after its metric.
 
     `rouge_l.word[lead]` becomes `[lead] baseline` below `rouge_l.word`; without that metric it keeps its full name.
@@ -214,7 +214,7 @@ def means(summary: Summary) -> Table:
         heads.append("sd of repeats")
     columns = (Column("metric"), *(Column(name, True) for name in heads))
     rows = []
-    for name, label, below in arranged(summary.metrics):
+    for name, label, below in arrange_variants(summary.metrics):
         metric = summary.metrics[name]
         cells = [label, mean_text(metric), interval_text(metric)]
         cells += [str(metric.n), str(metric.failed), str(metric.not_applicable)]
@@ -244,7 +244,7 @@ def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
         for metrics in values.values()
     ]
     apart = differ(counts)
-    columns = list(broken_down(names, apart))
+    columns = list(break_down_metrics(names, apart))
     rows: list[ReportRow] = []
     for dimension, values in summary.breakdowns.items() if names else ():
         rows.append(ReportRow((dimension, *[""] * (len(columns) - 1)), "group"))
@@ -261,7 +261,7 @@ def differ(counts: Iterable[Sequence[int]]) -> bool:
     return any(len(set(row) - {0}) > 1 for row in counts)
 
 
-def broken_down(names: Sequence[str], apart: bool) -> Iterator[Column]:
+def break_down_metrics(names: Sequence[str], apart: bool) -> Iterator[Column]:
     """Yield the columns of a table of breakdowns.
 
     Args:

@@ -25,9 +25,9 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import file_sha256
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import RunManifest
-from turnmark.evaluation.runs.answering import DEFAULT_DEADLINE, AnswerItem, Limits
+from turnmark.evaluation.runs.sample_scheduler import DEFAULT_DEADLINE, AnswerItem, Limits
 from turnmark.evaluation.runs.scoring import now
-from turnmark.evaluation.storage.passages import FirstPassages
+from turnmark.evaluation.storage.corpus_passages import FirstPassages
 from turnmark.evaluation.storage.predictions import Answers
 from turnmark.evaluation.storage.run_folder import (
     check_folder,
@@ -36,7 +36,7 @@ from turnmark.evaluation.storage.run_folder import (
     stored_manifest,
     version_of,
 )
-from turnmark.evaluation.tasks.notes import data_notes
+from turnmark.evaluation.tasks.data_notes import data_notes
 from turnmark.evaluation.tasks.registry import find_task, setting_of, task_of
 from turnmark.evaluation.tasks.request import EvalRequest, allowed_failures, describe_selection, select, select_items
 from turnmark.evaluation.tasks.task import Task
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from turnmark.assistant.types import Usage
     from turnmark.retrieval.types import Retriever
 
-Answering = Callable[[Task], AbstractContextManager[AnswerItem]]
+AnswererOpener = Callable[[Task], AbstractContextManager[AnswerItem]]
 RUN_FILES = ("predictions.jsonl", "run.trec")
 """Files of a run's folder that can be scored again."""
 SELECTION_OPTIONS = ("limit", "sample", "only", "seed")
@@ -92,7 +92,7 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     answers: Answers | None = None
     elsewhere: Usage | None = None
-    answering: Answering | None = None
+    answering: AnswererOpener | None = None
     open_corpus: Callable[[str], tuple[Retriever, str]] | None = None
 
     @property
@@ -107,7 +107,7 @@ class Plan:
 
     def assistant(self) -> Assistant:
         """Return the assistant under test, without a retriever; for `score`, one that only embeds."""
-        from turnmark.retrieval.embed import shared_embedder
+        from turnmark.retrieval.embedding.embedders import shared_embedder
 
         if self.answers is not None:
             return Assistant.from_parts(AssistantConfig(), AssistantParts(embed=shared_embedder(self.request.embedder)))
@@ -117,7 +117,7 @@ class Plan:
 
     def describe(self) -> dict[str, Any]:
         """Return the output of `--dry-run`: samples, and estimated calls and tokens by role."""
-        from turnmark.evaluation.calls.budget import usage_json
+        from turnmark.evaluation.calls.cost_estimates import usage_json
 
         retrieves = self.task.retrieves
         return {
@@ -154,7 +154,7 @@ class Plan:
         generator = self.generator
         if generator is None or isinstance(generator, ReferenceGenerator):
             return {}
-        from turnmark.evaluation.calls.budget import counting_like, estimate_items
+        from turnmark.evaluation.calls.cost_estimates import counting_like, estimate_items
 
         retrievers: dict[str, Retriever] = {name: FirstPassages(path) for name, path in self.task.corpora.items()}
         assistant = Assistant.from_parts(self.request.config(), AssistantParts(generator=generator))
@@ -205,7 +205,7 @@ def plan_run(request: EvalRequest) -> Plan:
         all_domains = task.domains
         task = _of_answered_domains(request, setting, task, answers, answered, domain_of_id)
         extra_notes += tuple(_note_other_data(request, task, all_domains))
-        parts = _parts(request)
+        parts = _partial_runs(request)
         chosen_ids = _ids_to_score(request, task, parts, answered, domain_of_id)
         if parts:
             extra_notes += (_note_parts(parts, len(chosen_ids)),)
@@ -312,7 +312,7 @@ def _ids_to_score(
     if request.answered_only:
         ids = [key for key in ids if key in answered]
     if parts:
-        of_runs = set.union(*(_taken_by(run, task, domain_of_id, answered) for run in parts))
+        of_runs = set.union(*(_ids_of_partial_run(run, task, domain_of_id, answered) for run in parts))
         ids = [key for key in ids if key in of_runs]
     return ids
 
@@ -325,7 +325,7 @@ def _in_words(request: EvalRequest, setting: str | None, domains: Sequence[str] 
 def _recorded_setting(request: EvalRequest, errors: ErrorCollector) -> str | None:
     """Return the setting of the runs whose samples are scored; runs of several settings are an error."""
     settings: dict[str | None, Path] = {}
-    for path, manifest in zip(request.predictions, _recorded(request), strict=True):
+    for path, manifest in zip(request.predictions, _recorded_manifests(request), strict=True):
         if manifest is not None:
             settings.setdefault(manifest.setting, path)
     if len(settings) > 1:
@@ -334,7 +334,7 @@ def _recorded_setting(request: EvalRequest, errors: ErrorCollector) -> str | Non
     return next(iter(settings), None)
 
 
-def _recorded(request: EvalRequest) -> list[RunManifest | None]:
+def _recorded_manifests(request: EvalRequest) -> list[RunManifest | None]:
     """Return the manifest of each run whose samples are scored; None of another system's file."""
     manifests: list[RunManifest | None] = []
     for path in request.predictions:
@@ -347,14 +347,14 @@ def _recorded(request: EvalRequest) -> list[RunManifest | None]:
     return manifests
 
 
-def _parts(request: EvalRequest) -> list[RunManifest]:
+def _partial_runs(request: EvalRequest) -> list[RunManifest]:
     """Return the runs whose samples are scored if each of them selected a part of the data; otherwise none."""
-    runs = _recorded(request)
+    runs = _recorded_manifests(request)
     taken = [run for run in runs if run is not None and (run.limit or run.sample or run.only)]
     return taken if len(taken) == len(runs) else []
 
 
-def _taken_by(
+def _ids_of_partial_run(
     run: RunManifest, task: Task, domain_of_id: Mapping[str, str | None], answered: Collection[str]
 ) -> set[str]:
     """Return the ids that a run selected. Selected ids without an answer are missing; other ids are not.
@@ -450,7 +450,7 @@ def _note_mismatches(
 
 def _note_other_data(request: EvalRequest, task: Task, all_domains: Sequence[str]) -> Iterator[str]:
     """Yield notes if a run was made over other data, and if the answers are of some domains only."""
-    for path, manifest in zip(request.predictions, _recorded(request), strict=True):
+    for path, manifest in zip(request.predictions, _recorded_manifests(request), strict=True):
         same_domains = manifest is not None and set(manifest.domains) == set(task.domains)
         if manifest is not None and same_domains and manifest.data.tasks_fingerprint != task.data.tasks_fingerprint:
             made, here = (
@@ -473,7 +473,7 @@ def _manifest(
     answers: Answers | None,
     selection: str,
 ) -> RunManifest:
-    from turnmark.retrieval.rerank import reranker_weights
+    from turnmark.retrieval.search.rerankers import reranker_weights
 
     if answers is not None:
         # The order and the folders of the files do not change a result. Answers of two systems may be in files of the
@@ -574,9 +574,9 @@ def _packages(request: EvalRequest, task: Task, flags: CheckedSpecs) -> list[str
 def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
     """Check the specs, prompts, steps and budget of a request; these checks do not depend on the benchmark."""
     from turnmark.assistant.generators import open_generator
-    from turnmark.evaluation.calls.budget import open_ledger
+    from turnmark.evaluation.calls.cost_estimates import open_ledger
     from turnmark.evaluation.prompts import own_prompts
-    from turnmark.retrieval.workers import check_engine
+    from turnmark.retrieval.services.ray_cluster import check_engine
 
     errors.collect(check_engine, request.engine)
     if request.scoring:
@@ -599,7 +599,7 @@ def check_judges_can_spend(budget: str | None, judges: Sequence[str], errors: Er
     """Check that the judges have prices in the currency of the budget."""
     from turnmark.assistant.ledger import price_in
     from turnmark.assistant.settings import load_prices, parse_budget
-    from turnmark.evaluation.judging.judge import open_judges
+    from turnmark.evaluation.judging.judges import open_judges
 
     if budget is None:
         return
@@ -612,9 +612,9 @@ def check_judges_can_spend(budget: str | None, judges: Sequence[str], errors: Er
 
 def _retriever_specs(retriever: str, embedder: str) -> tuple[str, str]:
     """Return both specs in normal form; the embedder's is empty if the retriever needs no embedder."""
-    from turnmark.retrieval.embed import EMBEDDERS
-    from turnmark.retrieval.kinds import RETRIEVERS
-    from turnmark.retrieval.registry import build_settings
+    from turnmark.retrieval.embedding.embedders import EMBEDDERS
+    from turnmark.retrieval.search.retriever_factory import build_settings
+    from turnmark.retrieval.search.retriever_kinds import RETRIEVERS
 
     errors = ErrorCollector()
     settings = errors.collect(build_settings, retriever, embedder)

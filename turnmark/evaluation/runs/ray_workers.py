@@ -1,6 +1,6 @@
 """`eval --engine ray`: make the samples of a run on the workers of a Ray cluster.
 
-The engine (`turnmark.evaluation.runs.answering`) with its concurrency, budget, deadlines and files stays in the process
+The engine (`turnmark.evaluation.runs.sample_scheduler`) with its concurrency, budget, deadlines and files stays in the process
 that the user started, which also scores and asks judges. Only `answer` calls a worker, which has planned the same
 request and opened the same benchmark.
 """
@@ -17,15 +17,15 @@ from typing import Any
 from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
 from turnmark.assistant.generators.cache import CachedGenerator, with_cache
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.calls.limits import Bounded
+from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
 from turnmark.evaluation.records import RunManifest, Sample
-from turnmark.evaluation.runs.answering import GRACE_SECONDS, AnswerItem, SampleJob, failed_sample
-from turnmark.evaluation.runs.execution import load_models, open_retrievers
+from turnmark.evaluation.runs.benchmark_run import load_models, open_retrievers
 from turnmark.evaluation.runs.plan import Plan, plan_run
+from turnmark.evaluation.runs.sample_scheduler import GRACE_SECONDS, AnswerItem, SampleJob, failed_sample
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.request import EvalRequest
 from turnmark.evaluation.tasks.task import Task
-from turnmark.retrieval.workers import LOCAL, WorkerLost, Workers
+from turnmark.retrieval.services.ray_cluster import LOCAL, WorkerLost, Workers
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ def use_workers(plan: Plan) -> Plan:
     """Let Ray workers answer the samples of a plan, if its request says so."""
     if plan.request.engine == LOCAL:
         return plan
-    return replace(plan, answering=partial(_answering, plan))
+    return replace(plan, answering=partial(_open_ray_answerer, plan))
 
 
 @contextmanager
-def _answering(plan: Plan, _: Task) -> Iterator[AnswerItem]:
+def _open_ray_answerer(plan: Plan, _: Task) -> Iterator[AnswerItem]:
     """See `plan.Answering`."""
     request = plan.request
     workers: Workers[WorkerReply] = Workers(
@@ -67,7 +67,7 @@ def remote_answer(workers: Workers[WorkerReply], deadline: float) -> AnswerItem:
     """
 
     def answer(item: Item, generator: Generator | None) -> Sample:
-        bounded = generator if isinstance(generator, Bounded) else None
+        bounded = generator if isinstance(generator, DeadlineGenerator) else None
         seconds = bounded.left if bounded else deadline
         try:
             reply = workers.call((item, bounded.repeat if bounded else 0, seconds), seconds + GRACE_SECONDS)
@@ -107,7 +107,7 @@ def answer_item(benchmark: Task, item: Item, repeat: int, generator: Generator |
     token = ON_RATE_LIMIT.set(lambda: complaints.append(None))
     if repeat and isinstance(generator, CachedGenerator):
         generator = with_cache(generator, repeat)
-    bounded = Bounded.until(generator, seconds) if generator is not None else None
+    bounded = DeadlineGenerator.until(generator, seconds) if generator is not None else None
     try:
         sample = benchmark.answer(item, bounded)
     except BaseException as error:

@@ -17,24 +17,24 @@ from turnmark.assistant.budget import cut_material
 from turnmark.assistant.types import Usage
 from turnmark.core.console import Progress
 from turnmark.core.untrusted import one_line
-from turnmark.evaluation.calls.budget import add_usage
-from turnmark.evaluation.judging.judged import ROLE, Judging
+from turnmark.evaluation.calls.cost_estimates import add_usage
+from turnmark.evaluation.judging.panel import ROLE, Judging
 from turnmark.evaluation.metric_style import MetricStyle, styles_by_name
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
-from turnmark.evaluation.report.browse import note_samples
-from turnmark.evaluation.scores.published import Extent, Fact, RunFacts, find_rows
-from turnmark.evaluation.scores.published import facts as published_facts
-from turnmark.evaluation.scores.stats import MIN_CLUSTERS
-from turnmark.evaluation.scores.summary import Facts, SampleHashes, ScoreTally, write_facts
-from turnmark.evaluation.storage.passages import OFFICIAL_SEARCH
+from turnmark.evaluation.report.sample_browser import note_samples
+from turnmark.evaluation.scores.cluster_statistics import MIN_CLUSTERS
+from turnmark.evaluation.scores.published_results import Extent, Fact, RunFacts, find_rows
+from turnmark.evaluation.scores.published_results import facts as published_facts
+from turnmark.evaluation.scores.score_tally import Facts, SampleHashes, ScoreTally, write_facts
+from turnmark.evaluation.storage.corpus_passages import OFFICIAL_SEARCH
 from turnmark.evaluation.storage.run_folder import RunFolder
-from turnmark.evaluation.tasks.benchmark import no_interval
+from turnmark.evaluation.tasks.declarations import no_interval
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import measure_sample
 from turnmark.evaluation.tasks.registry import find_task
 from turnmark.evaluation.tasks.task import Task
 
-MISSING = "missing"
+MISSING_KIND = "missing"
 
 
 def now() -> str:
@@ -42,15 +42,20 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def missing(item: Item, cause: str, repeat: int = 0) -> Sample:
+def missing_sample(item: Item, cause: str, repeat: int = 0) -> Sample:
     """Return the failed sample of an item whose answer or material is missing."""
     return Sample(
-        id=item.id, repeat=repeat, status="failed", kind=MISSING, reason=f"{MISSING}: {cause}", domain=item.domain
+        id=item.id,
+        repeat=repeat,
+        status="failed",
+        kind=MISSING_KIND,
+        reason=f"{MISSING_KIND}: {cause}",
+        domain=item.domain,
     )
 
 
 @dataclass
-class Scoring:
+class ScoringTotals:
     """Totals of a scoring pass.
 
     Attributes:
@@ -118,8 +123,8 @@ def score_run(
         _judge(judging, run, benchmark, progress)
     manifest = run.manifest
     started = time.perf_counter()
-    tally = ScoreTally(manifest.seed, _shown(benchmark, judging))
-    totals = Scoring()
+    tally = ScoreTally(manifest.seed, _metric_styles(benchmark, judging))
+    totals = ScoringTotals()
     order: list[tuple[str, int]] = []
     with write_facts(run.path) as write_fact:
         samples = _samples(run, note_samples(run, benchmark, items), progress)
@@ -143,7 +148,7 @@ def _summary(
     manifest: RunManifest,
     benchmark: Task,
     judging: Judging | None,
-    totals: Scoring,
+    totals: ScoringTotals,
     metrics: Metrics,
     breakdowns: Breakdowns,
     notes: Sequence[str],
@@ -169,7 +174,7 @@ def _summary(
         skipped=totals.skipped,
         metrics=metrics,
         breakdowns=breakdowns,
-        published=find_rows(_ran(manifest, benchmark, metrics, breakdowns, judging), _published_facts(manifest)),
+        published=find_rows(_run_facts(manifest, benchmark, metrics, breakdowns, judging), _published_facts(manifest)),
         usage={role: used.model_dump() for role, used in usage.items()},
         seconds={name: round(value, 3) for name, value in seconds.items()},
         notes=(*notes, *_total_notes(totals), *_few_clusters_note(manifest.benchmark, metrics)),
@@ -202,7 +207,7 @@ def _scores(
     judging: Judging | None,
     samples: Iterable[tuple[Item, Sample]],
     tally: ScoreTally,
-    totals: Scoring,
+    totals: ScoringTotals,
     order: list[tuple[str, int]],
     write_fact: Callable[[str, Facts], object],
 ) -> Iterator[Score]:
@@ -223,7 +228,7 @@ def _scores(
         yield from scores
 
 
-def _ran(
+def _run_facts(
     manifest: RunManifest,
     benchmark: Task,
     headline: Metrics,
@@ -280,7 +285,7 @@ def _few_clusters_note(benchmark: str, headline: Metrics) -> list[str]:
     return [no_interval(most, benchmark)] if 0 < most < MIN_CLUSTERS else []
 
 
-def _shown(benchmark: Task, judging: Judging | None) -> dict[str, MetricStyle]:
+def _metric_styles(benchmark: Task, judging: Judging | None) -> dict[str, MetricStyle]:
     """Return metric -> display style, from the records of metrics and rubrics."""
     shown: dict[str, MetricStyle] = {}
     for metric in benchmark.metrics:
@@ -290,7 +295,7 @@ def _shown(benchmark: Task, judging: Judging | None) -> dict[str, MetricStyle]:
     return shown
 
 
-def _total_notes(totals: Scoring) -> list[str]:
+def _total_notes(totals: ScoringTotals) -> list[str]:
     notes = []
     if totals.failures:
         kinds = ", ".join(f"{kind} {count}" for kind, count in totals.failures.most_common())

@@ -18,15 +18,15 @@ from typing import Any
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import file_sha256, write_json
-from turnmark.corpora.inspector import Evaluation, RatedTask, read_evaluation
-from turnmark.evaluation.calls.budget import spent_in
+from turnmark.corpora.benchmarks.inspector_raget import HumanEvaluation, RatedTask, read_evaluation
+from turnmark.evaluation.calls.cost_estimates import spent_in
 from turnmark.evaluation.records import Summary
-from turnmark.evaluation.report.page import write_page
-from turnmark.evaluation.runs import execution
+from turnmark.evaluation.report.html_page import write_page
+from turnmark.evaluation.runs import benchmark_run
 from turnmark.evaluation.runs.plan import Plan, check_specs, plan_run
 from turnmark.evaluation.storage.run_folder import check_folder, default_folder
-from turnmark.evaluation.tasks.benchmark import benchmarks
-from turnmark.evaluation.tasks.notes import problem_notes
+from turnmark.evaluation.tasks.data_notes import problem_notes
+from turnmark.evaluation.tasks.declarations import benchmarks
 from turnmark.evaluation.tasks.registry import RETRIEVAL, find_task
 from turnmark.evaluation.tasks.request import EvalRequest
 
@@ -60,7 +60,7 @@ class SuitePlan:
 
     def describe(self) -> dict[str, Any]:
         """Return the output of `--dry-run`."""
-        from turnmark.evaluation.runs.judges import describe_plan
+        from turnmark.evaluation.runs.judge_setup import describe_plan
 
         runs: dict[str, Any] = {}
         for name, run in self.plans.items():
@@ -159,7 +159,7 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
                 if other_name != name and isinstance(other, Plan):
                     elsewhere += spent_in(plan.folder / other_name)
             ready = replace(run, began=time.perf_counter(), elsewhere=elsewhere)
-            entries[name], _, gave_up = execution.run_plan(use_workers(ready))
+            entries[name], _, gave_up = benchmark_run.run_plan(use_workers(ready))
             failed |= gave_up
         except (TurnmarkError, OSError) as error:
             entries[name] = f"failed: {error}"
@@ -224,7 +224,7 @@ def plan_systems(request: EvalRequest) -> SuitePlan:
     return SuitePlan(plans, folder, tuple(problem_notes(content.problems)))
 
 
-def _folder_names(content: Evaluation) -> dict[str, str]:
+def _folder_names(content: HumanEvaluation) -> dict[str, str]:
     """Return model id -> unique folder name. An id from a file is untrusted, so it is not used as a path."""
     names: dict[str, str] = {}
     used_names = {ANSWERS_FOLDER}
@@ -240,7 +240,7 @@ def _folder_names(content: Evaluation) -> dict[str, str]:
     return names
 
 
-def _write_answers(path: Path, content: Evaluation, model: str) -> None:
+def _write_answers(path: Path, content: HumanEvaluation, model: str) -> None:
     """Write the answers of a model as official predictions; an unchanged file is not written again."""
     rows: list[dict[str, Any]] = []
     for answer in content.answers:

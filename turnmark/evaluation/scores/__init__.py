@@ -1,1 +1,2 @@
-"""Scores of a run: metrics aggregated with intervals, and published figures next to them."""
+"""From scores to numbers with intervals: tallies, cluster statistics, and published results to compare with. It may
+import `metrics` and `storage`."""

@@ -34,8 +34,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 from turnmark.assistant.types import Decision
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.untrusted import one_line
-from turnmark.corpora.rows import JsonRow, json_lines, non_blank
-from turnmark.corpora.task_ids import canonical_id
+from turnmark.corpora.benchmarks.task_ids import canonical_id
+from turnmark.corpora.jsonl_rows import JsonRow, get_non_blank, json_lines
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import ContextRef, Sample, SampleStatus
 
@@ -86,7 +86,7 @@ def check_predictions(paths: Sequence[Path], benchmark: str, domain_of: DomainOf
     Raises:
         RequestError: all mistakes.
     """
-    errors, reader = ErrorCollector(), _PredictionReader(benchmark, domain_of)
+    errors, reader = ErrorCollector(), _PredictionCollector(benchmark, domain_of)
     files: list[Path] = []
     for path in paths:
         file = path / "predictions.jsonl" if path.is_dir() else path
@@ -119,7 +119,7 @@ def list_mistakes(mistakes: Sequence[str]) -> list[str]:
     return listed
 
 
-class _PredictionReader:
+class _PredictionCollector:
     """Collects samples and mistakes from several files."""
 
     def __init__(self, benchmark: str, domain_of: DomainOf | None) -> None:
@@ -158,11 +158,13 @@ class _PredictionReader:
         if earlier and not (is_run and earlier[0] == name):
             repeat = f", repeat {sample.repeat}" if sample.repeat else ""
             earlier_line = f"{earlier[0]}:{earlier[1]}"
-            self.mistakes.append(f"{name}:{number}: {_quoted(sample.id)}{repeat} is answered already in {earlier_line}")
+            self.mistakes.append(
+                f"{name}:{number}: {_quote_value(sample.id)}{repeat} is answered already in {earlier_line}"
+            )
             return
         self.samples.pop(sample.key, None)  # the order is that of the last lines
         if sample.contexts and not is_run:  # a run has its passages in the order shown
-            sample = sample.model_copy(update={"contexts": ranked(sample.contexts)})
+            sample = sample.model_copy(update={"contexts": sort_passages(sample.contexts)})
         self._lines[sample.key] = (name, number)
         self.samples[sample.key] = sample
 
@@ -213,7 +215,7 @@ def _from_official(row: JsonRow, domain_of: DomainOf, mistakes: list[str]) -> No
     try:
         row["domain"] = domain_of(collection) if isinstance(collection, str) else None
     except ValueError:
-        mistakes.append(f"Collection: unknown domain {_quoted(collection)}")
+        mistakes.append(f"Collection: unknown domain {_quote_value(collection)}")
 
 
 def _as_list(value: object) -> list[Any]:
@@ -229,18 +231,18 @@ def _in_words(error: Any) -> str:
             path += f"[{key}]"
             continue
         is_plain_name = isinstance(key, str) and key.isidentifier() and len(key) <= 40
-        name = key if is_plain_name else _quoted(key, 40)
+        name = key if is_plain_name else _quote_value(key, 40)
         path += f".{name}" if path else name
     message: str = error["msg"].removeprefix("Value error, ").replace(r"match pattern '\S'", "not be blank")
     if path:
         message = f"{path}: {message}"
     value = error["input"]
     if isinstance(value, str | int | float) and not isinstance(value, bool):
-        message += f" ({_quoted(value)})"
+        message += f" ({_quote_value(value)})"
     return message
 
 
-def _quoted(value: object, longest: int = 80) -> str:
+def _quote_value(value: object, longest: int = 80) -> str:
     """Quote a value from a file for a message: on one line, without control characters, at most `longest` long."""
     text = one_line(repr(value))
     return text if len(text) <= longest else text[: longest - 1] + "…"
@@ -256,7 +258,7 @@ def _ends_a_line(path: Path) -> bool:
 # --- ranked lists ----------------------------------------------------------------------------------------------------
 
 
-def ranked(contexts: Iterable[ContextRef]) -> tuple[ContextRef, ...]:
+def sort_passages(contexts: Iterable[ContextRef]) -> tuple[ContextRef, ...]:
     """Sort passages in trec_eval's order: by score, ties by document id descending."""
 
     def sort_key(context: ContextRef) -> tuple[float, str]:
@@ -289,7 +291,7 @@ def parse_run(content: bytes, name: str) -> RankedLists:
     if problems:
         raise RequestError(list_mistakes(problems))
     return {
-        query: ranked(ContextRef(document_id=document, score=score) for document, score in scores.items())
+        query: sort_passages(ContextRef(document_id=document, score=score) for document, score in scores.items())
         for query, scores in lists.items()
     }
 
@@ -339,7 +341,7 @@ def read_lists(path: Path, name: str) -> RankedLists:
 
 def _add_list(lists: RankedLists, row: dict[str, Any]) -> None:
     is_task = "task_id" in row
-    query = canonical_id(non_blank(row, "task_id" if is_task else "id"))
+    query = canonical_id(get_non_blank(row, "task_id" if is_task else "id"))
     if not is_task and (row.get("status") != "done" or row.get("repeat", 0)):
         return
     if is_task and query in lists:
@@ -395,7 +397,7 @@ def read_runs(paths: Sequence[Path]) -> RankedLists:
         try:
             content = path.read_bytes()
             if _TASK_LINE.match(content.removeprefix(b"\xef\xbb\xbf")):
-                run = {query: ranked(contexts) for query, contexts in read_lists(path, path.name).items()}
+                run = {query: sort_passages(contexts) for query, contexts in read_lists(path, path.name).items()}
             else:
                 run = parse_run(content, path.name)
         except OSError as error:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from turnmark.core.command_line import CommandGroup
 from turnmark.core.console import print_json
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import RequestCommand, command_from
-from turnmark.core.usage import CommandGroup
 from turnmark.evaluation.synth.request import DeclaredSynthesis, SynthRequest, syntheses
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.synth.run import SynthReport
+    from turnmark.evaluation.synth.synthesis_run import SynthReport
 
 synth_app = CommandGroup(help="Make benchmark data from your own documents by published methods.")
 
@@ -38,8 +38,8 @@ def add_synth_command(app: typer.Typer) -> None:
 
 def _make(name: str, request: SynthRequest, errors: ErrorCollector) -> None:
     """Check a request completely, and carry it out."""
-    from turnmark.evaluation.synth.attempt import open_synthesis
-    from turnmark.evaluation.synth.run import plan_synthesis, synthesize
+    from turnmark.evaluation.synth.synthesis_attempt import open_synthesis
+    from turnmark.evaluation.synth.synthesis_run import plan_synthesis, synthesize
 
     # If the options are wrong, the defaults replace them, so that the rest of the request is checked too.
     synthesis = errors.collect(open_synthesis, name, request.options) or open_synthesis(name, {})
@@ -56,7 +56,7 @@ def _show(report: SynthReport, as_json: bool) -> None:
     from rich.console import Console
 
     from turnmark.core.untrusted import rich_line
-    from turnmark.evaluation.calls.budget import usage_words
+    from turnmark.evaluation.calls.cost_estimates import usage_words
 
     lines = [
         f"{report.kind}: {report.kept} of {report.wanted} items kept, {report.attempts} attempts, "

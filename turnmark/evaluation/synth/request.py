@@ -12,8 +12,8 @@ import typer
 from pydantic import Field
 
 from turnmark.core.flags import AsJson, Request
-from turnmark.evaluation.tasks.benchmark import TABLES_MODULE, load
-from turnmark.evaluation.tasks.options import BudgetOption, Concurrency, MaxFailures, Prompts, SeedOption
+from turnmark.evaluation.tasks.declarations import TABLES_MODULE, load
+from turnmark.evaluation.tasks.shared_options import BudgetOption, Concurrency, MaxFailures, Prompts, SeedOption
 
 
 class SynthRequest(Request):

@@ -14,12 +14,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from turnmark.core.errors import ErrorCollector, RequestError
-from turnmark.corpora.rows import json_lines
+from turnmark.corpora.jsonl_rows import json_lines
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.report.rating import ListedTexts, RatingTask, write_page
+from turnmark.evaluation.report.rating_page import ListedTexts, RatingTask, write_page
 from turnmark.evaluation.storage.journal import read_records
-from turnmark.evaluation.synth.attempt import ReviewedItem, open_synthesis
-from turnmark.evaluation.synth.folder import ITEMS, REJECTS, Reject, SynthItem, SynthManifest, reviewed_id
+from turnmark.evaluation.synth.synthesis_attempt import ReviewedItem, open_synthesis
+from turnmark.evaluation.synth.synthesis_folder import ITEMS, REJECTS, Reject, SynthItem, SynthManifest, reviewed_id
 
 VERDICT, REASON = "A verdict", "A reason"
 KEEP, REJECT = "keep", "reject"

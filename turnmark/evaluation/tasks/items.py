@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from turnmark.corpora.types import Message
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.scores.summary import Facts
+from turnmark.evaluation.scores.score_tally import Facts
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from turnmark.core.errors import ErrorCollector, RequestError, unknown_name
-from turnmark.evaluation.tasks.benchmark import benchmarks
+from turnmark.evaluation.tasks.declarations import benchmarks
 
 if TYPE_CHECKING:
     from turnmark.evaluation.tasks.task import Task

@@ -14,12 +14,12 @@ from pydantic import BeforeValidator, Field
 
 from turnmark.assistant.config import EXTRACTIVE, AssistantConfig
 from turnmark.core.errors import ErrorCollector
-from turnmark.core.flags import AsJson, Flatten, Request, split_names
+from turnmark.core.flags import AsJson, FlattenMark, Request, split_names
 from turnmark.core.record import Record
-from turnmark.corpora.task_ids import canonical_id
+from turnmark.corpora.benchmarks.task_ids import canonical_id
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.tasks.benchmark import benchmarks
-from turnmark.evaluation.tasks.options import (
+from turnmark.evaluation.tasks.declarations import benchmarks
+from turnmark.evaluation.tasks.shared_options import (
     BudgetOption,
     Concurrency,
     DryRun,
@@ -64,7 +64,7 @@ class TaskOptions(Record):
 class EvalRequest(Request):
     """The options of `turnmark eval BENCHMARK …` and, with `predictions`, of `turnmark score BENCHMARK …`.
 
-    None, or an empty tuple, means the default in the help text. `turnmark.evaluation.runs.requests` adds the
+    None, or an empty tuple, means the default in the help text. `turnmark.evaluation.runs.request_options` adds the
     options of the benchmarks, and resets options that a task does not use.
     """
 
@@ -93,7 +93,7 @@ class EvalRequest(Request):
             metavar="A,B", help="Domains or capabilities, e.g. fiqa,govt; default: all, in score those with answers"
         ),
     ] = ()
-    assistant: Annotated[AssistantConfig, Flatten(without=("index",))] = Field(
+    assistant: Annotated[AssistantConfig, FlattenMark(without=("index",))] = Field(
         default=AssistantConfig(), description="the configuration under test"
     )
     options: TaskOptions = Field(default=TaskOptions(), description="options of the benchmark")
@@ -153,7 +153,7 @@ class EvalRequest(Request):
     @property
     def retriever(self) -> str:
         """The retriever under test."""
-        from turnmark.retrieval.registry import retriever_to_build
+        from turnmark.retrieval.search.retriever_factory import retriever_to_build
 
         return self.assistant.retriever or retriever_to_build()
 

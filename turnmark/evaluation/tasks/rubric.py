@@ -14,7 +14,7 @@ from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
 from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyles
 from turnmark.evaluation.records import ScoreStatus
-from turnmark.evaluation.scores.stats import Level
+from turnmark.evaluation.scores.cluster_statistics import Level
 from turnmark.evaluation.tasks.items import Case
 
 

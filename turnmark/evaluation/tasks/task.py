@@ -26,24 +26,24 @@ from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.generators.base import Generator
 from turnmark.core.errors import ErrorCollector, RequestError
-from turnmark.corpora.rows import Source
+from turnmark.corpora.jsonl_rows import Source
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.records import CorpusUsed, DataUsed, Metrics, Sample
-from turnmark.evaluation.scores.summary import Ranked
+from turnmark.evaluation.scores.score_tally import RankedOutcome
 from turnmark.evaluation.storage.predictions import Answers, check_predictions
 from turnmark.evaluation.storage.run_folder import RunFolder, fingerprint
-from turnmark.evaluation.tasks import measures
+from turnmark.evaluation.tasks import standard_metrics
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.rating_form import RatingForm
 from turnmark.evaluation.tasks.request import EvalRequest, TaskOptions
 from turnmark.evaluation.tasks.rubric import Rubric
-from turnmark.evaluation.tasks.turns import strip_marks, turn_sample, with_steps
-from turnmark.retrieval.task_passages import cut_passages, ranked_by
+from turnmark.evaluation.tasks.turn_samples import strip_marks, turn_sample, with_steps
+from turnmark.retrieval.search.task_passages import cut_passages, ranked_by
 from turnmark.retrieval.types import Retriever
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.scores.published import Fact
+    from turnmark.evaluation.scores.published_results import Fact
 
     Rubrics = staticmethod[[str | None, str], Sequence[Rubric]]
     """Function from the setting and the embedder's spec to the rubrics of the judges."""
@@ -100,9 +100,9 @@ class Task(ABC):
     has_evaluations: ClassVar[bool] = False
 
     metrics: Sequence[Metric[Any]] = (
-        *measures.REFERENCE_METRICS,
-        *measures.PASSAGE_METRICS,
-        *measures.STYLE_METRICS,
+        *standard_metrics.REFERENCE_METRICS,
+        *standard_metrics.PASSAGE_METRICS,
+        *standard_metrics.STYLE_METRICS,
     )
     data: DataUsed
     domains: tuple[str, ...] = ()
@@ -251,7 +251,7 @@ class Task(ABC):
         """Yield warnings about the headline metrics of a run, for the lines before its figures."""
         return iter(())
 
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:  # noqa: ARG002
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, RankedOutcome]:  # noqa: ARG002
         """Return AUROC metric -> whether the sample is positive, and its score; empty: the sample does not count."""
         return {}
 

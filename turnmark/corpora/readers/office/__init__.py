@@ -1,1 +1,2 @@
-"""Reads text documents, spreadsheets and slides: checks and unpacks them and converts them to Markdown."""
+"""Spreadsheets and slides of Microsoft Office and OpenDocument, CSV, and the preparation of Word, ODT and RTF files
+for `pandoc`. The room imports `common`, `pictures`, `markup`, `registry` and the tables of `turnmark.corpora`."""

@@ -16,8 +16,8 @@ from typing import Any
 
 from lxml import etree
 
-from turnmark.corpora.readers.prose import Unreadable, date_part, is_meaningful_title
-from turnmark.corpora.text import words
+from turnmark.corpora.readers.common.prose import Unreadable, date_part, is_meaningful_title
+from turnmark.corpora.text.segmentation import words
 
 MAX_UNPACKED_BYTES = 200 * 1000 * 1000  # when unpacked; a book without pictures has about 5 million
 MAX_PARTS = 20_000

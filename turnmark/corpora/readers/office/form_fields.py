@@ -19,7 +19,7 @@ def write_form_values(tree: Any) -> None:
         _write_before(box, "☒" if _is_checked(box) else "☐")
     for choices in list(tree.iter(f"{_W}ddList")):
         if not _has_result(choices):
-            _write_before(choices, _chosen_entry(choices))
+            _write_before(choices, _find_chosen_entry(choices))
     for choices in list(tree.iter(f"{_W}dropDownList", f"{_W}comboBox")):
         _write_content(choices, _last_value(choices))
 
@@ -30,7 +30,7 @@ def _is_checked(box: Any) -> bool:
     return state is not None and state.get(f"{_W}val") in _TRUE
 
 
-def _chosen_entry(choices: Any) -> str:
+def _find_chosen_entry(choices: Any) -> str:
     entries = [str(entry.get(f"{_W}val") or "") for entry in choices.iter(f"{_W}listEntry")]
     chosen = choices.find(f"{_W}result")
     chosen = choices.find(f"{_W}default") if chosen is None else chosen

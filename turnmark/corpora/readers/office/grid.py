@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from turnmark.corpora.column_types import has_no_labels, joined_labels
-from turnmark.corpora.data_tables import LARGE_CELLS, DataRow, pack_rows
 from turnmark.corpora.readers.office.grid_tables import GridTable, description_of
-from turnmark.corpora.tables import row_markdown, without_tags
+from turnmark.corpora.tables.column_types import has_no_labels, join_labels
+from turnmark.corpora.tables.data_tables import LARGE_CELLS, DataRow, pack_rows
+from turnmark.corpora.tables.markdown_tables import row_markdown, without_tags
 
 MAX_ROWS = 1_048_576  # filled rows read from one sheet, the maximum of Excel
 MAX_CELLS = 20_000_000  # filled cells read from one file
@@ -36,7 +36,7 @@ class Cell(NamedTuple):
     stored: str = ""
 
 
-EMPTY = Cell("", False)
+EMPTY_CELL = Cell("", False)
 
 
 def cell_of_text(text: str) -> Cell:
@@ -138,7 +138,7 @@ def sheet_markdown(sheet: Sheet, level: int = 2) -> str:
 def sheet_text(sheet: Sheet, level: int = 2) -> SheetText:
     """Return a sheet as Markdown below its name as a heading, with its tables; empty if the sheet is empty."""
     _fill_down(sheet)
-    spanned = _spanned(sheet)
+    spanned = _merges_by_row(sheet)
     found: list[str | GridTable] = []
     for block in _tables(_blocks(sheet.rows, spanned)):
         for side in block.sides():
@@ -164,7 +164,7 @@ def _shown_table(table: GridTable, sheet: str) -> str:
         rows = table.rows[:SAMPLE_ROWS]
         first, *columns = description_of(table, len(rows))
         table.description = first
-        description = [first, "\n".join(f"- {escaped(_line(column))}" for column in columns)]
+        description = [first, "\n".join(f"- {escape_line(_line(column))}" for column in columns)]
     table.lines = 2 + len(rows)
     return "\n\n".join([*description, _table(labels, [row.cells for row in rows])])
 
@@ -191,11 +191,11 @@ def _fill_down(sheet: Sheet) -> None:
             continue
         for index in range(merge.top + 1, min(merge.bottom, len(sheet.rows))):
             row = sheet.rows[index]
-            row += [EMPTY] * (merge.left + 1 - len(row))
+            row += [EMPTY_CELL] * (merge.left + 1 - len(row))
             row[merge.left] = cell
 
 
-def _spanned(sheet: Sheet) -> dict[int, list[Merge]]:
+def _merges_by_row(sheet: Sheet) -> dict[int, list[Merge]]:
     """Return the horizontally merged cells by row."""
     spanned: dict[int, list[Merge]] = {}
     for merge in sheet.merges:
@@ -234,7 +234,7 @@ class _CellBlock:
         return False
 
     def _grid(self, columns: Sequence[int]) -> list[list[Cell]]:
-        return [[row[column] if column < len(row) else EMPTY for column in columns] for row in self.rows]
+        return [[row[column] if column < len(row) else EMPTY_CELL for column in columns] for row in self.rows]
 
     def sides(self) -> list[_CellBlock]:
         """Split tables that are side by side, with blank columns between them and different last rows."""
@@ -250,7 +250,7 @@ class _CellBlock:
         sides: list[_CellBlock] = []
         for group in groups:
             kept = {*group}
-            rows = [[cell if index in kept else EMPTY for index, cell in enumerate(row)] for row in self.rows]
+            rows = [[cell if index in kept else EMPTY_CELL for index, cell in enumerate(row)] for row in self.rows]
             filled = [index for index, row in enumerate(rows) if any(cell.text for cell in row)]
             sides.append(_CellBlock(self.first + filled[0], rows[filled[0] : filled[-1] + 1], self.spanned))
         return sides
@@ -266,13 +266,13 @@ class _CellBlock:
         """Return the lines as Markdown, and the table."""
         columns = self._columns()
         if len(columns) == 1:
-            return [*_lines_of([row[columns[0]] if columns[0] < len(row) else EMPTY for row in self.rows])]
+            return [*_lines_of([row[columns[0]] if columns[0] < len(row) else EMPTY_CELL for row in self.rows])]
         grid = self._grid(columns)
         at = _header_row(grid)
         above = [row for row in grid[:at] if any(cell.text for cell in row)]
         header = [cell.text for cell in grid[at]]
         while above and self._spans(at - 1, columns):
-            header = _joined(self._spread(at - 1, columns), header)
+            header = _join_header_rows(self._spread(at - 1, columns), header)
             above.pop()
             at -= 1
             if at == 0:
@@ -286,12 +286,12 @@ class _CellBlock:
         labels = [] if has_no_labels([cell.text for cell in grid[first]], shown) else header
         if not labels:
             body.insert(0, (first, grid[first]))
-        elif shown and (joined := joined_labels(labels, shown)):
+        elif shown and (joined := join_labels(labels, shown)):
             labels = joined
             body.pop(0)
         rows = [_data_row(self.first + number + 1, row) for number, row in body]
         table = GridTable(0, [_line(label) for label in labels], columns, rows)
-        return [*map(_joined_row, above), table, *map(_joined_row, below)]
+        return [*map(_join_row, above), table, *map(_join_row, below)]
 
     def _columns(self) -> list[int]:
         """Return the columns that are not empty."""
@@ -375,7 +375,7 @@ def _data_row(number: int, row: Sequence[Cell]) -> DataRow:
     return DataRow(number, [cell.text for cell in row], stored)
 
 
-def _joined(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
+def _join_header_rows(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
     """Join the two rows of a header: "2023" above "Q1" becomes "2023 Q1"."""
     joined: list[str] = []
     for over, under in zip(upper, lower, strict=True):
@@ -383,14 +383,14 @@ def _joined(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
     return joined
 
 
-def _joined_row(row: Sequence[Cell]) -> str:
+def _join_row(row: Sequence[Cell]) -> str:
     """Return a row outside of tables as a line."""
-    return escaped(" ".join(cell.text for cell in row if cell.text))
+    return escape_line(" ".join(cell.text for cell in row if cell.text))
 
 
 def _lines_of(cells: Sequence[Cell]) -> list[str]:
     """Return a single column as lines of text, or as a list if they are short."""
-    texts = [escaped(_line(cell.text)) for cell in cells if cell.text]
+    texts = [escape_line(_line(cell.text)) for cell in cells if cell.text]
     if len(texts) < 3 or sum(map(len, texts)) > 80 * len(texts):
         return texts
     return ["\n".join(f"- {text}" for text in texts)]
@@ -399,7 +399,7 @@ def _lines_of(cells: Sequence[Cell]) -> list[str]:
 _BLOCK_START = re.compile(r"(?=[#>+*~`|=-]|\d{1,9}[.)](?:\s|$))")
 
 
-def escaped(line: str) -> str:
+def escape_line(line: str) -> str:
     """Escape a line that would be read as a heading, a list item, a rule or HTML."""
     line = without_tags(line)
     if _BLOCK_START.match(line):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from turnmark.corpora.column_types import ColumnType, file_habits, gather_evidence
-from turnmark.corpora.data_tables import DataRow, column_labels, data_rows, table_blocks
+from turnmark.corpora.tables.column_types import ColumnType, file_habits, gather_evidence
+from turnmark.corpora.tables.data_tables import DataRow, column_labels, data_rows, table_blocks
 from turnmark.corpora.types import Document, TableData
 
 _MAX_VALUES = 1_000  # different texts of a column that are counted
@@ -21,7 +21,7 @@ class GridTable:
         description: the paragraph that describes a large table and begins its stretch of the text; else empty.
         labels: the column names; empty if the first row has none.
         columns: the positions of its columns in the sheet, counted from 0.
-        packed: rows after those in `rows`, with all columns of the sheet (`turnmark.corpora.data_tables.pack_rows`).
+        packed: rows after those in `rows`, with all columns of the sheet (`turnmark.corpora.tables.data_tables.pack_rows`).
     """
 
     lines: int

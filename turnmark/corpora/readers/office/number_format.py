@@ -54,10 +54,10 @@ def _number(value: float, code: str) -> str:
     section = _section(value, code)
     digits = None if _is_general(section) else _DIGITS.search(_without_literals(section))
     if digits is None or _SCIENTIFIC.search(section) or digits.group().endswith(",") or "/" in section:
-        return _general(value)
+        return _format_general(value)
     percent = "%" in section
     _, point, fraction = digits.group().partition(".")
-    number = _rounded(abs(value), len(fraction) + 2 * percent) * (100 if percent else 1)
+    number = _round_like_excel(abs(value), len(fraction) + 2 * percent) * (100 if percent else 1)
     least = len(re.sub("[^0]", "", digits.group().split(".")[0]))
     text = f"{number:{',' if ',' in digits.group() else ''}.{len(fraction)}f}"
     if point and "#" in fraction:
@@ -72,7 +72,7 @@ def _number(value: float, code: str) -> str:
     return f"{sign}{before}{text}{'%' if percent else ''}{after}".strip()
 
 
-def _rounded(number: float, places: int) -> Decimal | float:
+def _round_like_excel(number: float, places: int) -> Decimal | float:
     """Round like Excel: from 15 digits, half up. Python would round 2.5 to 2 and 2.675 to 2.67."""
     if not number < 1e15:
         return number
@@ -108,7 +108,7 @@ def _literals_around(section: str, digits: re.Match[str]) -> tuple[str, str]:
     return before.lstrip(), after.rstrip()
 
 
-def _general(value: float) -> str:
+def _format_general(value: float) -> str:
     """Return a number with up to 11 digits, as Excel shows it in a wide cell."""
     if isinstance(value, int) or (value == int(value) if abs(value) < 1e15 else False):
         return str(int(value))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 import zipfile
 from collections import Counter
@@ -12,17 +13,20 @@ from typing import Any
 
 from lxml import etree
 
+from turnmark.corpora.readers.common.prose import Unreadable
 from turnmark.corpora.readers.office.archive import (
     OPEN_DOCUMENT,
     check_packed,
     clean_text,
+    parse_extra,
     parse_part,
     read_metadata,
     read_open_part,
     write_changed,
 )
+from turnmark.corpora.readers.office.charts import Chart
 from turnmark.corpora.readers.office.grid import (
-    EMPTY,
+    EMPTY_CELL,
     MAX_COLUMNS,
     MAX_ROWS,
     Cell,
@@ -30,15 +34,43 @@ from turnmark.corpora.readers.office.grid import (
     Merge,
     Sheet,
     cell_of_text,
-    escaped,
+    escape_line,
 )
-from turnmark.corpora.readers.office.odf_charts import chart_of
 from turnmark.corpora.readers.office.slides import Slide, SlideLine, deck
 from turnmark.corpora.readers.office.workbook import MAX_SHEETS, documents
-from turnmark.corpora.readers.pictures import PictureCollector
-from turnmark.corpora.readers.prose import Unreadable
+from turnmark.corpora.readers.pictures.collector import PictureCollector
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document, Problem
+
+_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+_CHART = "{urn:oasis:names:tc:opendocument:xmlns:chart:1.0}"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_MAX_ROWS = 5_000
+
+
+def chart_of(packed: zipfile.ZipFile, drawn: Any, left_out: Counter[str]) -> Chart | None:
+    """Return the chart that a `draw:object` shows; None if it is something else.
+
+    Args:
+        left_out: counts broken objects.
+    """
+    href = str(drawn.get(_HREF) or "")
+    folder = posixpath.normpath(href.removeprefix("./"))
+    tree = parse_extra(packed, f"{folder}/content.xml", left_out) if href and not folder.startswith("..") else None
+    chart = tree.find(f".//{_CHART}chart") if tree is not None else None
+    if chart is None:
+        return None
+    title = " ".join(" ".join(found.itertext()) for found in chart.iterfind(f"{_CHART}title"))
+    rows = [
+        [" ".join(clean_text(" ".join(cell.itertext())).split()) for cell in row.iterchildren(f"{_TABLE}table-cell")]
+        for row in chart.iter(f"{_TABLE}table-row")
+    ]
+    rows = [row for row in rows[:_MAX_ROWS] if any(row)]
+    title = " ".join(clean_text(title).split())
+    if rows and rows[0] and not rows[0][0]:
+        rows[0][0] = title or rows[0][-1] * (len(rows[0]) == 2)
+    return Chart(title, rows if len(rows) > 1 else [])
+
 
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
@@ -80,7 +112,7 @@ def _sheets(packed: zipfile.ZipFile, content: Any, left_out: Counter[str]) -> It
         elif element.tag == _OBJECT:
             chart = chart_of(packed, element, left_out) if event == "end" and sheet is not None else None
             if sheet is not None and chart is not None and (words := chart.words):
-                sheet.drawn.append(escaped(words))
+                sheet.drawn.append(escape_line(words))
         elif element.tag == f"{_TABLE}table":
             depth += 1 if event == "start" else -1
             if event == "start" and depth == 1:
@@ -109,7 +141,7 @@ def _add_row(sheet: Sheet, element: Any, budget: CellBudget) -> None:
     for node in element:
         if node.tag not in (f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
             continue
-        cell = _cell(node) if node.tag == f"{_TABLE}table-cell" else EMPTY
+        cell = _cell(node) if node.tag == f"{_TABLE}table-cell" else EMPTY_CELL
         right, down = _count(node, "number-columns-spanned"), _count(node, "number-rows-spanned")
         if right > 1 or down > 1:
             sheet.merges.append(Merge(number, len(cells), number + down, len(cells) + right))
@@ -140,10 +172,10 @@ def _cell(node: Any) -> Cell:
         text = value.removesuffix("T00:00:00").replace("T", " ")[:19]
     if not text and kind in ("float", "percentage", "currency"):
         text = str(node.get(f"{_OFFICE}value") or "")
-    return Cell(text, bool(text) and kind in ("", "string"), _stored(node, kind) if text else "")
+    return Cell(text, bool(text) and kind in ("", "string"), _stored_value(node, kind) if text else "")
 
 
-def _stored(node: Any, kind: str) -> str:
+def _stored_value(node: Any, kind: str) -> str:
     """Return the number, or the date as ISO, that is stored with a cell; empty for other values."""
     if kind in ("float", "percentage", "currency"):
         return str(node.get(f"{_OFFICE}value") or "")

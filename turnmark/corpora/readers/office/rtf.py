@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from turnmark.corpora.readers.prose import is_utf8, python_encoding
+from turnmark.corpora.readers.common.prose import is_utf8, python_encoding
 
 _CODE_PAGES = {
     0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gb18030", 136: "cp950", 161: "cp1253",
@@ -21,7 +21,7 @@ _CODE_PAGES = {
 _EAST_ASIAN = frozenset({"cp932", "cp949", "gb18030", "cp950"})
 _FONT = re.compile(r"\\f(\d{1,6})(?:\\(?!fcharset)[a-z]+-?\d*|\s)*\\fcharset(\d{1,3})")
 _PAGE = re.compile(r"\\ansicpg(\d{1,5})")
-_ESCAPED = re.compile(r"\\'([0-9a-fA-F]{2})")
+_ESCAPED_BYTE = re.compile(r"\\'([0-9a-fA-F]{2})")
 _SIGN = re.compile(r"\\'[0-9a-fA-F]{2}|[^\\{}\r\n]")
 _BYTE = r"(?:\\'[0-9a-fA-F]{2}|[\x80-\xff])"
 _TOKEN = re.compile(
@@ -117,5 +117,5 @@ def _group_end(text: str, start: int) -> int:
 
 
 def _letters(run: str, page: str) -> str:
-    data = _ESCAPED.sub(lambda byte: chr(int(byte[1], 16)), run).encode("latin-1")
+    data = _ESCAPED_BYTE.sub(lambda byte: chr(int(byte[1], 16)), run).encode("latin-1")
     return re.sub(r"[\\{}\0-\x1f]", lambda sign: f"\\'{ord(sign.group()):02x}", data.decode(page, "replace"))

@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from turnmark.corpora.readers.markdown import parse_markdown
+from turnmark.corpora.readers.common.prose import Unreadable, title_from_name
+from turnmark.corpora.readers.markup.markdown import parse_markdown
 from turnmark.corpora.readers.office.archive import (
     SLIDES,
     OfficeMetadata,
@@ -24,11 +25,10 @@ from turnmark.corpora.readers.office.archive import (
     related_parts,
 )
 from turnmark.corpora.readers.office.charts import Chart, paragraph_text, read_chart, read_diagram
-from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escaped, sheet_markdown
-from turnmark.corpora.readers.pictures import PictureCollector
-from turnmark.corpora.readers.prose import Unreadable, title_from_name
+from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escape_line, sheet_markdown
+from turnmark.corpora.readers.pictures.collector import PictureCollector
 from turnmark.corpora.readers.registry import ProgressCallback
-from turnmark.corpora.tables import without_tags
+from turnmark.corpora.tables.markdown_tables import without_tags
 from turnmark.corpora.types import Document
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -75,7 +75,7 @@ def _paragraphs(lines: list[SlideLine]) -> list[str]:
     in_list = False
     for line in lines:
         if line.depth is None:
-            pieces.append(escaped(line.text))
+            pieces.append(escape_line(line.text))
         else:
             item = f"{'  ' * min(line.depth, 8)}- {without_tags(line.text)}"
             if in_list:

@@ -17,8 +17,9 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from turnmark.corpora.readers.encodings import decode_or_guess
-from turnmark.corpora.readers.markdown import parse_markdown
+from turnmark.corpora.readers.common.encodings import decode_or_guess
+from turnmark.corpora.readers.common.prose import Unreadable, title_from_name
+from turnmark.corpora.readers.markup.markdown import parse_markdown
 from turnmark.corpora.readers.office.archive import (
     WORKBOOK,
     OfficeMetadata,
@@ -29,9 +30,8 @@ from turnmark.corpora.readers.office.archive import (
     read_metadata,
     write_with_usual_names,
 )
-from turnmark.corpora.readers.office.drawn import drawn_on
 from turnmark.corpora.readers.office.grid import (
-    EMPTY,
+    EMPTY_CELL,
     MAX_COLUMNS,
     Cell,
     CellBudget,
@@ -42,8 +42,8 @@ from turnmark.corpora.readers.office.grid import (
 )
 from turnmark.corpora.readers.office.grid_tables import tables_in
 from turnmark.corpora.readers.office.number_format import format_value
-from turnmark.corpora.readers.pictures import PictureCollector
-from turnmark.corpora.readers.prose import Unreadable, title_from_name
+from turnmark.corpora.readers.office.sheet_drawings import read_sheet_drawings
+from turnmark.corpora.readers.pictures.collector import PictureCollector
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document, Problem
 
@@ -96,7 +96,7 @@ def _read_workbook(path: Path, relative: str, progress: ProgressCallback) -> Ite
     return documents(sheets, relative, read_metadata(path), left_out, pictures=pictures)
 
 
-def _broken(error: BaseException) -> Unreadable:
+def _broken_file_error(error: BaseException) -> Unreadable:
     reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
     return Unreadable(f"a broken workbook ({reason}); open it and save it again")
 
@@ -124,7 +124,7 @@ def _xlsx_sheets(
             for index, row in enumerate(worksheet.iter_rows()):
                 if index % _PROGRESS_INTERVAL_ROWS == 0:
                     progress(0, 0)
-                cells = _trimmed([_xlsx_cell(cell) for cell in row[:MAX_COLUMNS]])
+                cells = _trim_row([_xlsx_cell(cell) for cell in row[:MAX_COLUMNS]])
                 if not budget.takes(cells):
                     sheet.cut = True
                     break
@@ -134,7 +134,7 @@ def _xlsx_sheets(
             sheet.merges = list(_xlsx_merges(packed, part))
             _note_formulas(sheet, packed, part)
             try:
-                sheet.drawn = drawn_on(packed, part, pictures)
+                sheet.drawn = read_sheet_drawings(packed, part, pictures)
             except Unreadable:
                 left_out["broken drawings"] += 1
             yield sheet
@@ -143,17 +143,17 @@ def _xlsx_sheets(
 def _xlsx_cell(cell: Any) -> Cell:
     value = cell.value
     if value is None:
-        return EMPTY
+        return EMPTY_CELL
     return _cell(value, cell.number_format or "General")
 
 
 def _cell(value: object, code: str = "General") -> Cell:
     if isinstance(value, str):
         return cell_of_text(clean_text(value))
-    return Cell(format_value(value, code), False, _stored(value))
+    return Cell(format_value(value, code), False, _stored_value(value))
 
 
-def _stored(value: object) -> str:
+def _stored_value(value: object) -> str:
     """Return a number, or a date as ISO, as a text; empty for other values."""
     if isinstance(value, bool):
         return ""
@@ -164,7 +164,7 @@ def _stored(value: object) -> str:
     return value.isoformat() if isinstance(value, date) else ""
 
 
-def _trimmed(row: list[Cell]) -> list[Cell]:
+def _trim_row(row: list[Cell]) -> list[Cell]:
     while row and not row[-1].text:
         row.pop()
     return row
@@ -184,7 +184,7 @@ def _note_formulas(sheet: Sheet, packed: zipfile.ZipFile, part: str) -> None:
         row, column = int(match[2]) - 1, _column(match[1])
         if link and row < len(sheet.rows):
             cells = sheet.rows[row]
-            cells += [EMPTY] * (column + 1 - len(cells))
+            cells += [EMPTY_CELL] * (column + 1 - len(cells))
             cells[column] = cell_of_text(clean_text(link[1].replace('""', '"')))
         else:
             sheet.blank_formulas += 1
@@ -240,7 +240,7 @@ def _calamine(path: Path, progress: ProgressCallback, left_out: Counter[str]) ->
     except (MemoryError, RecursionError):
         raise
     except Exception as error:  # a broken file can raise any error
-        raise _broken(error) from error
+        raise _broken_file_error(error) from error
 
 
 def _calamine_sheets(book: Any, progress: ProgressCallback, left_out: Counter[str]) -> Iterator[Sheet]:
@@ -258,7 +258,7 @@ def _calamine_sheets(book: Any, progress: ProgressCallback, left_out: Counter[st
         sheet = Sheet(metadata.name)
         above, before = found.start or (0, 0)
         for row in found.to_python(skip_empty_area=True):
-            cells = _trimmed([EMPTY if value == "" else _cell(value) for value in row[:MAX_COLUMNS]])
+            cells = _trim_row([EMPTY_CELL if value == "" else _cell(value) for value in row[:MAX_COLUMNS]])
             if not budget.takes(cells):
                 sheet.cut = True
                 break
@@ -300,7 +300,7 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
             skipinitialspace=True,
             escapechar=escape,
         ):
-            cells = _trimmed([cell_of_text(value) for value in row[:MAX_COLUMNS]])
+            cells = _trim_row([cell_of_text(value) for value in row[:MAX_COLUMNS]])
             if not budget.takes(cells):
                 sheet.cut = True
                 break
@@ -310,7 +310,7 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
         raise Unreadable(f"not a table of values ({error}); save it again, or as .txt") from error
     sheet.pack()
     if sheet.rows and {*+widths} == {len(sheet.rows[0]) + 1} and _has_row_names(sheet.rows):
-        sheet.rows[0].insert(0, EMPTY)
+        sheet.rows[0].insert(0, EMPTY_CELL)
     progress(0, 0)
     return documents([sheet], relative, OfficeMetadata(), Counter(), remarks)
 

@@ -2,29 +2,85 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from turnmark.corpora.readers.pdf import ocr
-from turnmark.corpora.readers.pdf.drawings import has_fields
-from turnmark.corpora.readers.pdf.figure_pictures import take_figures, with_described_figures
-from turnmark.corpora.readers.pdf.figure_places import FigurePlaces
-from turnmark.corpora.readers.pdf.flow import drafts_of
-from turnmark.corpora.readers.pdf.glyphs import read_page
-from turnmark.corpora.readers.pdf.layout import lay_out
-from turnmark.corpora.readers.pdf.metadata import date_of, title_of
-from turnmark.corpora.readers.pdf.outline import bookmarks_of
-from turnmark.corpora.readers.pdf.page import PdfPage
-from turnmark.corpora.readers.pdf.scans import read_scans
-from turnmark.corpora.readers.pdf.writer import vocabulary, write_markdown
-from turnmark.corpora.readers.pictures import PictureCollector
-from turnmark.corpora.readers.prose import Unreadable, shorten_title, title_from_name
+from turnmark.corpora.readers.common.prose import Unreadable, is_meaningful_title, shorten_title, title_from_name
+from turnmark.corpora.readers.pdf.blocks.block_flow import drafts_of
+from turnmark.corpora.readers.pdf.blocks.markdown_writer import vocabulary, write_markdown
+from turnmark.corpora.readers.pdf.extraction import ocr
+from turnmark.corpora.readers.pdf.extraction.ocr import read_scans
+from turnmark.corpora.readers.pdf.extraction.page_text import read_page
+from turnmark.corpora.readers.pdf.figures.drawings import has_fields
+from turnmark.corpora.readers.pdf.figures.figure_pictures import take_figures, with_described_figures
+from turnmark.corpora.readers.pdf.figures.figure_places import FigurePlaces
+from turnmark.corpora.readers.pdf.headings.outline import bookmarks_of
+from turnmark.corpora.readers.pdf.layout.page_layout import lay_out
+from turnmark.corpora.readers.pdf.page.drafts import BlockDraft
+from turnmark.corpora.readers.pdf.page.letters import normalize_letters
+from turnmark.corpora.readers.pdf.page.page_records import PdfPage
+from turnmark.corpora.readers.pictures.collector import PictureCollector
 from turnmark.corpora.readers.registry import ProgressCallback, no_progress
+from turnmark.corpora.text.segmentation import words
 from turnmark.corpora.types import Document, Problem
+
+_OPENING_BLOCKS = 40  # in which a title must appear
+_MIN_WORD_SHARE = 0.7  # of the words of a title that the opening contains
+_PDF_DATE = re.compile(r"(?:D:)?(\d{4})(\d{2})(\d{2})")
+_MONTHS = "january february march april may june july august september october november december".split()
+_WRITTEN_DATE = re.compile(
+    r"(?P<iso>(?:19|20)\d{2}-\d{2}-\d{2})(?!\d)"
+    r"|(?P<month>[A-Z][a-z]{2,8})\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?,? (?P<year>(?:19|20)\d{2})"
+    r"|(?P<day2>\d{1,2})(?:st|nd|rd|th)?\.? (?P<month2>[A-Z][a-z]{2,8})\.?,? (?P<year2>(?:19|20)\d{2})"
+)
+
+
+def title_of(metadata: Mapping[str, str], drafts: Sequence[BlockDraft]) -> str:
+    """Return the title in the metadata if the first pages contain it; else the largest line of the first page."""
+    said = " ".join(normalize_letters(metadata.get("Title", "")).split())
+    headings = [draft for draft in drafts if draft.kind == "heading" and draft.page == 0]
+    largest = min(headings, key=lambda draft: draft.level, default=None)
+    heading = " ".join(largest.texts) if largest else ""
+    if not is_meaningful_title(said) or not heading:
+        return said if is_meaningful_title(said) else heading
+    opening = {*words(" ".join(text for draft in drafts[:_OPENING_BLOCKS] for text in draft.texts))}
+    title = words(said)
+    return said if sum(word in opening for word in title) >= _MIN_WORD_SHARE * len(title) else heading
+
+
+def date_of(metadata: Mapping[str, str], opening: str) -> str:
+    """Return the first full date in the opening, or else the date in the metadata.
+
+    Returns:
+        A date such as "2024-03-31"; empty if there is none.
+    """
+    for match in _WRITTEN_DATE.finditer(opening):
+        if match["iso"]:
+            return match["iso"]
+        name = (match["month"] or match["month2"]).lower()
+        month = next((index for index, full in enumerate(_MONTHS, 1) if full.startswith(name[:3])), 0)
+        if day := _iso_date(match["year"] or match["year2"], month, match["day"] or match["day2"]):
+            return day
+    for key in ("ModDate", "CreationDate"):
+        said = _PDF_DATE.match(metadata.get(key, ""))
+        if said and (day := _iso_date(said[1], int(said[2]), said[3])):
+            return day
+    return ""
+
+
+def _iso_date(year: str, month: int, day: str) -> str:
+    """Return a date in ISO 8601; empty if there is no such day."""
+    try:
+        return date(int(year), month, int(day)).isoformat()
+    except ValueError:
+        return ""
+
 
 MAX_PAGES = 5_000
 _OPENING_LENGTH = 3000  # in which the date is sought
@@ -138,7 +194,9 @@ def _check_text(pages: Sequence[PdfPage], doubts: Sequence[str], has_pictures: b
         if ocr.is_installed():
             raise Unreadable(doubts[0] if doubts else f"a PDF without text on its {len(pages)} pages")
         raise Unreadable(
-            f"a PDF without text on its {len(pages)} pages, so probably scanned; run OCR on it first, or {ocr.INSTALL}"
+            f"a PDF without text on its {len(pages)} pages, so probably scanned; run OCR on it first, or {ocr.INSTALL_COMMAND}"
         )
     if unmapped > 0.5 * total:
-        raise Unreadable(f"a PDF whose fonts do not say which letters they draw; run OCR on it first, or {ocr.INSTALL}")
+        raise Unreadable(
+            f"a PDF whose fonts do not say which letters they draw; run OCR on it first, or {ocr.INSTALL_COMMAND}"
+        )

@@ -35,23 +35,23 @@ from turnmark.assistant.steps.split import split_questions
 from turnmark.assistant.steps.understand import understand
 from turnmark.assistant.types import GROUNDED, Usage
 from turnmark.core.errors import ErrorCollector, RequestError
-from turnmark.corpora import compound_qa
-from turnmark.corpora.compound_qa import CompoundQuestion
-from turnmark.corpora.rows import Source
+from turnmark.corpora.benchmarks import compound_qa
+from turnmark.corpora.benchmarks.compound_qa import CompoundQuestion
+from turnmark.corpora.jsonl_rows import Source
 from turnmark.corpora.types import Message, Problem
-from turnmark.evaluation.benchmarks.compound_qa import modes
-from turnmark.evaluation.benchmarks.compound_qa.modes import DIALOGUE, CompoundCase, compound_metrics
+from turnmark.evaluation.benchmarks.compound_qa import answer_modes
+from turnmark.evaluation.benchmarks.compound_qa.answer_modes import DIALOGUE, CompoundCase, compound_metrics
 from turnmark.evaluation.benchmarks.compound_qa.options import CompoundOptions
 from turnmark.evaluation.benchmarks.compound_qa.rubrics import compound_rubrics, judged_texts
 from turnmark.evaluation.metrics.matching import assign_sentences
 from turnmark.evaluation.records import Sample, SubAnswer
-from turnmark.evaluation.report.stored import read_run, samples
+from turnmark.evaluation.report.finished_runs import read_run, samples
 from turnmark.evaluation.tasks.items import Item
-from turnmark.evaluation.tasks.measures import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
 from turnmark.evaluation.tasks.metric import Metric
+from turnmark.evaluation.tasks.standard_metrics import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
 from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
-from turnmark.evaluation.tasks.turns import strip_marks, turn_sample, with_steps
-from turnmark.retrieval.task_passages import cut_passages, ranked_by
+from turnmark.evaluation.tasks.turn_samples import strip_marks, turn_sample, with_steps
+from turnmark.retrieval.search.task_passages import cut_passages, ranked_by
 from turnmark.retrieval.vector_cache import cache_by_text
 
 References = Mapping[str, tuple[SubAnswer, ...]]
@@ -89,7 +89,7 @@ class CompoundQA(Task):
     The bootstrap resamples contexts, because several questions share one. A closed-book question is its own cluster.
     """
 
-    settings = modes.SETTINGS
+    settings = answer_modes.SETTINGS
     options_type = CompoundOptions
     options: CompoundOptions
     rubrics = staticmethod(compound_rubrics)
@@ -108,7 +108,7 @@ class CompoundQA(Task):
         for name in self.options.types:
             if name not in known_types:
                 errors.add(f"--types: no type {name!r} in the data; there are: {', '.join(known_types)}")
-        if self.setting in modes.PROMPTS and not request.asks_model and not request.scoring:
+        if self.setting in answer_modes.PROMPTS and not request.asks_model and not request.scoring:
             errors.add(
                 f"--setting {self.setting}: a language model is asked by a prompt of the paper; add --generator "
                 "(without one there are decompose, dialogue and positions)"
@@ -116,7 +116,7 @@ class CompoundQA(Task):
         references = None
         if self.options.references is not None:
             references = errors.collect(read_references, self.options.references)
-        prompt_names = modes.prompts_of(self.setting) if request.asks_model else ()
+        prompt_names = answer_modes.prompts_of(self.setting) if request.asks_model else ()
         self.inputs = errors.collect(hash_prompts, prompt_names, request.assistant.prompts) or {}
         if references is not None:
             self.references, digest = references
@@ -136,7 +136,7 @@ class CompoundQA(Task):
         if uncovered and len(uncovered) == len(ids):
             raise RequestError(
                 f"{flag}: it has answers to the sub-questions of none of the {len(ids)} questions here (such as "
-                f"{uncovered[0]!r}); name a run of the same data in the setting {modes.DIALOGUE}"
+                f"{uncovered[0]!r}); name a run of the same data in the setting {answer_modes.DIALOGUE}"
             )
         if uncovered:
             yield f"{flag} has no answers to {len(uncovered)} of {len(ids)} questions; these have no sub_win_rate"
@@ -153,7 +153,7 @@ class CompoundQA(Task):
     def metrics(self) -> Sequence[Metric[Any]]:  # type: ignore[override]
         """See `Task.metrics`; `part_coverage` needs the embedder."""
         return (
-            *compound_metrics(self.assistant.embed, self.setting == modes.POSITIONS),
+            *compound_metrics(self.assistant.embed, self.setting == answer_modes.POSITIONS),
             *REFERENCE_METRICS,
             *PASSAGE_METRICS,
             *LEAD_METRICS,
@@ -165,14 +165,14 @@ class CompoundQA(Task):
 
     def unit(self, item_id: str) -> str:
         """See `Task.unit`: the orders of a question are drawn together."""
-        return item_id.rpartition("#")[0] if self.setting == modes.POSITIONS else item_id
+        return item_id.rpartition("#")[0] if self.setting == answer_modes.POSITIONS else item_id
 
     def items(self) -> Iterator[Item | Problem]:
         for task in compound_qa.stream_tasks(self.source.root, self.domains, self.options.types):
             if isinstance(task, Problem):
                 yield task
-            elif self.setting == modes.POSITIONS:
-                yield from modes.in_orders(self._item(task))
+            elif self.setting == answer_modes.POSITIONS:
+                yield from answer_modes.in_orders(self._item(task))
             else:
                 yield self._item(task)
 
@@ -201,15 +201,15 @@ class CompoundQA(Task):
         try:
             return self._answer(item, generator)
         except EmptyReply as error:
-            return _sample(item, item.task, "", "answer", error.usage, began, (f"{modes.EMPTY_REPLY}: {error}",))
+            return _sample(item, item.task, "", "answer", error.usage, began, (f"{answer_modes.EMPTY_REPLY}: {error}",))
 
     def _answer(self, item: Item, generator: Generator | None) -> Sample:
         task: CompoundQuestion = item.task
-        if self.setting == modes.DIALOGUE:
+        if self.setting == answer_modes.DIALOGUE:
             return self._dialogue(item, task, generator)
         if generator is None:
             return self._turn(item, task.question, apart=True)
-        if self.setting == modes.DECOMPOSE and task.context is not None:
+        if self.setting == answer_modes.DECOMPOSE and task.context is not None:
             sample = self._turn(item, task.question, generator=generator)
         else:
             sample = self._prompted(item, task, generator)
@@ -224,7 +224,7 @@ class CompoundQA(Task):
         task: CompoundQuestion = item.task
         text = with_steps(sample.prediction or "", sample.procedure)
         order, references = self._order(item.id), self._references_of(item.id)
-        turns = sample.sub_answers if self.setting == modes.DIALOGUE else ()
+        turns = sample.sub_answers if self.setting == answer_modes.DIALOGUE else ()
         parts = tuple(part.question for part in turns or references) or split_questions(task.question)
         replies = tuple(part.answer for part in turns)
         reference_answers = tuple(part.answer for part in references)
@@ -242,8 +242,8 @@ class CompoundQA(Task):
         )
 
     def _order(self, item_id: str) -> tuple[int, ...]:
-        """See `modes.order_of`. Only `positions` has orders: in other settings an id may end in `#order1` by chance."""
-        return modes.order_of(item_id) if self.setting == modes.POSITIONS else ()
+        """See `answer_modes.order_of`. Only `positions` has orders: in other settings an id may end in `#order1` by chance."""
+        return answer_modes.order_of(item_id) if self.setting == answer_modes.POSITIONS else ()
 
     def _turn(
         self,
@@ -270,19 +270,19 @@ class CompoundQA(Task):
         return turn_sample(assistant, item, history, question, hits, trusted, apart)
 
     def _prompted(self, item: Item, task: CompoundQuestion, generator: Generator) -> Sample:
-        """Ask a model once: by our prompt for closed-book questions (`decompose`), or by one of the paper's modes."""
+        """Ask a model once: by our prompt for closed-book questions (`decompose`), or by one of the paper's answer_modes."""
         began = time.perf_counter()
-        reply: WrittenText | modes.ModeReply
-        if self.setting == modes.DECOMPOSE:
+        reply: WrittenText | answer_modes.ModeReply
+        if self.setting == answer_modes.DECOMPOSE:
             compound_prompt = load_prompt("compound", self.assistant.config.prompts)
             reply = write_text(generator, compound_prompt.render(question=task.question))
             note = ""
             if reply.note is not None:
                 note = f"the answer is incomplete: it was ended by {reply.finish_reason}"
         else:
-            mode = "vanilla" if self.setting == modes.POSITIONS else str(self.setting)
-            prompt = modes.prompt_of(mode, task.question, task.context, self.assistant.config.prompts)
-            reply = modes.ask_once(generator, prompt, self.request.assistant.generator)
+            mode = "vanilla" if self.setting == answer_modes.POSITIONS else str(self.setting)
+            prompt = answer_modes.prompt_of(mode, task.question, task.context, self.assistant.config.prompts)
+            reply = answer_modes.ask_once(generator, prompt, self.request.assistant.generator)
             note = reply.note or ""
         decision = "unknown" if not reply.note and is_refusal(reply.text) else "answer"
         return _sample(item, task, reply.text, decision, reply.usage, began, (note,) if note else ())
@@ -298,7 +298,7 @@ class CompoundQA(Task):
         usage = Usage()
         parts = tuple(part.question for part in self.references.get(item.id, ()))
         if not parts and generator is not None and "understand=llm" in self.assistant.config.steps:
-            parts, usage = modes.split_by_model(generator, task.question, self.assistant.config.prompts)
+            parts, usage = answer_modes.split_by_model(generator, task.question, self.assistant.config.prompts)
         parts = parts or split_questions(task.question)
         if generator is None:
             turn_samples = self._turns(item, parts)
@@ -307,8 +307,10 @@ class CompoundQA(Task):
             distinct_notes = dict.fromkeys(note for turn in turn_samples for note in turn.notes)
             notes: tuple[str, ...] = tuple(distinct_notes)
         else:
-            first_prompt = modes.prompt_of("vanilla", parts[0], task.context, self.assistant.config.prompts)
-            replies = modes.ask_dialogue(generator, first_prompt, parts, self.request.assistant.generator)
+            first_prompt = answer_modes.prompt_of(
+                "vanilla", parts[0], task.context, self.assistant.config.prompts
+            )
+            replies = answer_modes.ask_dialogue(generator, first_prompt, parts, self.request.assistant.generator)
             texts = [reply.text for reply in replies]
             decisions = ["unknown" if is_refusal(text) else "answer" for text in texts]
             notes = tuple(f"turn {n}: {reply.note}" for n, reply in enumerate(replies, 1) if reply.note)

@@ -20,7 +20,7 @@ from turnmark.assistant.budget import fit_prompt, prompt_room
 from turnmark.assistant.generators.base import Generator, GeneratorError
 from turnmark.assistant.generators.client import short_text
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.benchmarks.compound_qa.modes import (
+from turnmark.evaluation.benchmarks.compound_qa.answer_modes import (
     DIALOGUE,
     POSITIONS,
     by_position,
@@ -30,10 +30,10 @@ from turnmark.evaluation.judging.rubrics import (
     MAX_RAW_CHARACTERS,
     OWN_WORDS,
     TOO_LONG,
-    checked,
+    add_check,
     failed_outcome,
     judge_prompt,
-    needs,
+    require_material,
 )
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.metric_style import MetricStyle
@@ -65,10 +65,10 @@ NO_REFERENCES = "there are no answers to its sub-questions to compare with: name
 def compound_rubrics(setting: str | None, _embedder: str) -> Sequence[Rubric]:
     """See `turnmark.evaluation.tasks.task.Task.rubrics`: settings that study the parts grade only these."""
     if setting == POSITIONS:
-        return [replace(PARTS, also=(*PARTS.also, *cell_names(SUB_WIN_RATE)))]
+        return [replace(SUB_QUESTIONS_RUBRIC, also=(*SUB_QUESTIONS_RUBRIC.also, *cell_names(SUB_WIN_RATE)))]
     if setting == DIALOGUE:
-        return [PARTS]
-    return [WHOLE_REPLY, ERRORS, PARTS]
+        return [SUB_QUESTIONS_RUBRIC]
+    return [WHOLE_REPLY, ERRORS, SUB_QUESTIONS_RUBRIC]
 
 
 def judged_texts(
@@ -302,7 +302,7 @@ def _judge_errors(generator: Generator, case: Case, prompts: Path | None) -> Out
     )  # fmt: skip
     if prompt is None:
         return TOO_LONG
-    form = checked(ErrorsReply, len(questions), lambda reply: _problem(reply, len(questions)))
+    form = add_check(ErrorsReply, len(questions), lambda reply: _problem(reply, len(questions)))
     reply, usage = ask(generator, prompt.messages, form)
     if isinstance(reply, Failure):
         return failed_outcome(reply, usage)
@@ -317,14 +317,14 @@ def _numbers(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, sorted(set(numbers)))) or "none"
 
 
-_PAIRED = f"share of verdicts as good as or better than the reference, in both orders, {OWN_WORDS}"
+_PAIRED_DESCRIPTION = f"share of verdicts as good as or better than the reference, in both orders, {OWN_WORDS}"
 WHOLE_REPLY = Rubric(
-    WIN_RATE, _PAIRED, ("pairwise",), _judge_reply, needs(reference=True), offers=FIVE_LABELS,
+    WIN_RATE, _PAIRED_DESCRIPTION, ("pairwise",), _judge_reply, require_material(reference=True), offers=FIVE_LABELS,
     also=(WIN_RATE + FLIPS, WIN_RATE + FIRST, PREFERENCE), extra=CRITERIA,
     shown={WIN_RATE: MetricStyle(headline=30)},
 )  # fmt: skip
-PARTS = Rubric(
-    SUB_WIN_RATE, f"over all sub-questions, against those of a run: {_PAIRED}", ("compound-extract", "pairwise"),
+SUB_QUESTIONS_RUBRIC = Rubric(
+    SUB_WIN_RATE, f"over all sub-questions, against those of a run: {_PAIRED_DESCRIPTION}", ("compound-extract", "pairwise"),
     _judge_parts, _without_references, offers=FIVE_LABELS, also=(PER_QUESTION, SUB_WIN_RATE + FLIPS), extra=CRITERIA,
 )  # fmt: skip
 ERRORS = Rubric(

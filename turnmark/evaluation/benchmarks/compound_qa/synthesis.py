@@ -20,10 +20,10 @@ from turnmark.assistant.generators.client import short_text
 from turnmark.assistant.steps.split import split_questions
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
-from turnmark.corpora.compound_qa import Capability, QuestionType
-from turnmark.corpora.text import count_words, strip_citations, words
-from turnmark.evaluation.synth.attempt import Attempt, Rejected, ReviewedItem, Seed, check
-from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
+from turnmark.corpora.benchmarks.compound_qa import Capability, QuestionType
+from turnmark.corpora.text.segmentation import count_words, strip_citations, words
+from turnmark.evaluation.synth.synthesis_attempt import Attempt, RejectedItem, ReviewedItem, Seed, check
+from turnmark.evaluation.synth.synthesis_folder import IndexSource, SynthItem, write_rows
 
 MIN_CONTEXT_WORDS, MAX_CONTEXT_WORDS = 60, 600
 """Minimum and maximum number of words in a context."""
@@ -150,7 +150,7 @@ class CompoundQuestions:
         about: dict[str, Any] = {"type": name, "passage": passage}
         try:
             content = self._content(name, attempt.tools.source.passage(passage).text, attempt, about)
-        except Rejected as error:
+        except RejectedItem as error:
             attempt.reject(error, **about)
         else:
             attempt.keep(f"{self.capability}/{name}/{content['ID']}", content["com_question"], content, name)

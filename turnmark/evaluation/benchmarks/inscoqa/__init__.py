@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from turnmark.evaluation.benchmarks.inscoqa.synthesis_request import InscoqaSynthRequest
 from turnmark.evaluation.synth.request import DeclaredSynthesis
-from turnmark.evaluation.tasks.benchmark import DeclaredBenchmark, JudgePreset
+from turnmark.evaluation.tasks.declarations import DeclaredBenchmark, JudgePreset
 
 _HERE = "turnmark.evaluation.benchmarks.inscoqa"
 BENCHMARKS = (
     DeclaredBenchmark(
         "inscoqa",
         tasks=f"{_HERE}.generation:InsCoQA",
-        data="turnmark.corpora.inscoqa:locate",
+        data="turnmark.corpora.benchmarks.inscoqa:locate",
         options=f"{_HERE}.options:InscoqaOptions",
         cluster=("set of documents", "sets of documents"),
         main=True,

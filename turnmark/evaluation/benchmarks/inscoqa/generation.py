@@ -25,32 +25,32 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.steps.retrieve import conversation_query
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import home, write_atomic
-from turnmark.corpora import inscoqa
-from turnmark.corpora.checking import PRINTED, inscoqa_figures, unlike_printed
-from turnmark.corpora.function_words import language_of
-from turnmark.corpora.inscoqa import InscoqaTask, InstructionalDocument, Split
-from turnmark.corpora.models import MULTILINGUAL
-from turnmark.corpora.rows import Source
+from turnmark.corpora.benchmarks import inscoqa
+from turnmark.corpora.benchmarks.checking import PUBLISHED_STATISTICS, count_inscoqa, list_deviations
+from turnmark.corpora.benchmarks.inscoqa import InscoqaTask, InstructionalDocument, Split
+from turnmark.corpora.downloads.small_models import MULTILINGUAL
+from turnmark.corpora.jsonl_rows import Source
+from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.benchmarks.inscoqa.options import InscoqaOptions
 from turnmark.evaluation.benchmarks.inscoqa.paper_prompt import PROMPT, has_two_parts, read_reply
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import REFERENCE_STEP, STEP, inscoqa_rubrics
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.storage.corpora import measure_corpus
+from turnmark.evaluation.storage.corpus_size import measure_corpus
 from turnmark.evaluation.storage.run_folder import fingerprint
 from turnmark.evaluation.tasks.items import Case, Item
-from turnmark.evaluation.tasks.measures import (
+from turnmark.evaluation.tasks.metric import Metric, metric
+from turnmark.evaluation.tasks.standard_metrics import (
     CHARACTER_METRICS,
     LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
 )
-from turnmark.evaluation.tasks.metric import Metric, metric
 from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
-from turnmark.evaluation.tasks.turns import heading_of, prompted_sample, strip_marks, turn_sample
-from turnmark.retrieval.suited import foreign_languages
-from turnmark.retrieval.task_passages import cut_passages, nearest_among, ranked_by
+from turnmark.evaluation.tasks.turn_samples import heading_of, prompted_sample, strip_marks, turn_sample
+from turnmark.retrieval.embedding.choose_embedder import foreign_languages
+from turnmark.retrieval.search.task_passages import cut_passages, nearest_among, ranked_by
 from turnmark.retrieval.vector_cache import Embed, cache_by_list
 
 SETTINGS = ("documents", "prompt", "rag")
@@ -77,7 +77,7 @@ def format_ok(case: InstructionalCase) -> float | None:
 def pool(tasks: Iterable[InscoqaTask | Problem]) -> Iterator[Passage]:
     """Yield the passages of all distinct documents of the tasks, in the order of first occurrence, with unique ids.
 
-    `rag` searches the pool of the full split (`turnmark.corpora.inscoqa.stream_tasks`), even with `--domains`. If
+    `rag` searches the pool of the full split (`turnmark.corpora.benchmarks.inscoqa.stream_tasks`), even with `--domains`. If
     documents with different content share an id, the first keeps it; the others get a hash of their content appended.
     """
     content_of_name: dict[str, str] = {}
@@ -205,9 +205,9 @@ class InsCoQA(Task):
         """See `Task.doubts`. The data are not public, so a split is recognized by the numbers of Table 1, without the
         word counts."""
         rows = [row for row in inscoqa.stream_tasks(self.source.root, self.split) if not isinstance(row, Problem)]
-        of_split = [name for name in PRINTED["inscoqa"]["figures"] if name.startswith(f"{self.split}: ")]
+        of_split = [name for name in PUBLISHED_STATISTICS["inscoqa"]["figures"] if name.startswith(f"{self.split}: ")]
         counts = [name for name in of_split if ": words " not in name]
-        differing = unlike_printed("inscoqa", inscoqa_figures(self.split, rows), counts)
+        differing = list_deviations("inscoqa", count_inscoqa(self.split, rows), counts)
         return {self.split: differing[0]} if differing else {}
 
     @cached_property

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from turnmark.assistant.generators.reasoning import split_reasoning
-from turnmark.corpora.text import CJK
+from turnmark.corpora.text.segmentation import CJK
 
 PROMPT = "inscoqa-answer"
 _MARK = r"(?:\*\*|__)?"
@@ -46,14 +46,14 @@ _STEPS_ANYWHERE = re.compile(
 _HAS_ENGLISH_STEPS = re.compile(_ENGLISH_STEPS, re.IGNORECASE)
 _AFTER_NUMBER = rf"(?:[.)][ \t]+|[.．、)）][ \t]*(?=[{CJK}\uac00-\ud7a3]))"
 """The mark after the number of a step: a space follows, unless the step is in a script that needs none."""
-_NUMBERED = re.compile(rf"(\d{{1,3}}){_AFTER_NUMBER}(\S.*)")
-_CIRCLED = "①-⑳"
+_NUMBERED_LINE = re.compile(rf"(\d{{1,3}}){_AFTER_NUMBER}(\S.*)")
+_CIRCLED_NUMERALS = "①-⑳"
 _HAN_NUMERALS = "一二三四五六七八九十"
 _ITEM = re.compile(
     r"(?P<indent>[ \t]*)(?:#{1,6}[ \t]+)?(?:\*\*|__)?"
     r"(?:(?P<number>(?:step|步[骤驟]|手順|ステップ|단계)[ \t]*\d{1,3}[ \t]*[.):：、-]?"
     r"|[(（]\d{1,3}[)）]|\d{1,3}[.．):：、）](?!\d)"
-    rf"|第[ \t]*(?:\d{{1,3}}|[{_HAN_NUMERALS}]{{1,3}})[ \t]*步[ \t]*[.):：、，,-]?|[{_CIRCLED}][.、]?"
+    rf"|第[ \t]*(?:\d{{1,3}}|[{_HAN_NUMERALS}]{{1,3}})[ \t]*步[ \t]*[.):：、，,-]?|[{_CIRCLED_NUMERALS}][.、]?"
     rf"|[{_HAN_NUMERALS}]{{1,3}}、|\d{{1,3}}[ \t]*단계[ \t]*[.):：-]?)"
     r"|(?P<letter>[a-z][.)])(?=[ \t*_])|(?P<bullet>[-*+•–・])(?=[ \t]))"
     r"(?:\*\*|__)?[ \t]*(?P<text>\S.*)",
@@ -143,7 +143,7 @@ def _one_per_line(lines: list[str]) -> tuple[str, ...]:
         return ()
     steps: list[str] = []
     for number, line in enumerate(lines, 1):
-        match = _NUMBERED.fullmatch(line.strip())
+        match = _NUMBERED_LINE.fullmatch(line.strip())
         if match is None or int(match[1]) != number:
             return ()
         steps.append(match[2].strip())
@@ -303,5 +303,5 @@ def _is_first(item: re.Match[str]) -> bool:
     if digits:
         return int(digits) == 1
     if mark:
-        return re.sub(f"[^{_CIRCLED}{_HAN_NUMERALS}]", "", mark) in ("①", "一")
+        return re.sub(f"[^{_CIRCLED_NUMERALS}{_HAN_NUMERALS}]", "", mark) in ("①", "一")
     return (item["letter"] or "")[:1].lower() == "a"

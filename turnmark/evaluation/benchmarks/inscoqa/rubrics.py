@@ -26,18 +26,18 @@ from turnmark.assistant.asking import Failure, ask, number_lines
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.client import short_text
 from turnmark.assistant.steps.support import language_of_sources, stems
-from turnmark.corpora.text import sentences, words
-from turnmark.evaluation.judging.extractive import VARIANT, SentenceVectors, parts_of
+from turnmark.corpora.text.segmentation import sentences, words
+from turnmark.evaluation.judging.embedded_judge import VARIANT, SentenceVectors, parts_of
 from turnmark.evaluation.judging.rubrics import (
-    EMBEDDED,
+    EMBEDDED_JUDGE,
     MAX_RAW_CHARACTERS,
     OWN_WORDS,
     TOO_LONG,
+    add_check,
     by_code,
-    checked,
     failed_outcome,
     judge_prompt,
-    needs,
+    require_material,
     unless_unreadable,
 )
 from turnmark.evaluation.judging.verdicts import ask_ratings
@@ -46,7 +46,7 @@ from turnmark.evaluation.metrics.matching import MIN_STEP_LIKENESS, match_steps,
 from turnmark.evaluation.prompts import JUDGES, asks_for_text
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
-from turnmark.retrieval.embed import shared_embedder
+from turnmark.retrieval.embedding.embedders import shared_embedder
 from turnmark.retrieval.vector_cache import Embed
 
 JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"
@@ -165,7 +165,7 @@ def _judge_steps(generator: Generator, case: Case, prompts: Path | None) -> Outc
     if prompt is None:
         return TOO_LONG
     counts = len(expected), len(steps)
-    form = checked(StepsReply, sum(counts), lambda reply: _problem(reply, *counts))
+    form = add_check(StepsReply, sum(counts), lambda reply: _problem(reply, *counts))
     reply, usage = ask(generator, prompt.messages, form, max_tokens=limit)
     if isinstance(reply, Failure):
         return failed_outcome(reply, usage, prompt.notes)
@@ -210,7 +210,7 @@ COMPLETION_SHOWN = MetricStyle(headline=50)
 INSEVAL = Rubric(
     JUDGE_SCORE, f"rating 1-10, and the reply's steps found in the reference / its steps (appendix E), {OWN_WORDS}",
     ("inseval",),
-    _judge_rating, needs(reference=True), also=(COMPLETION,),
+    _judge_rating, require_material(reference=True), also=(COMPLETION,),
     shown={JUDGE_SCORE: RATING_SHOWN, COMPLETION: COMPLETION_SHOWN},
 )  # fmt: skip
 STEPS = Rubric(
@@ -237,13 +237,13 @@ def extractive_inseval(embed: Embed, embedder: str) -> tuple[Rubric, Rubric]:
     return (
         Rubric(
             SCORE_NAME, f"{prefix}1 + 9 F{BETA:g} of meaning and words shared with the reference", (),
-            by_code(EMBEDDED, partial(_score, embedded=embedded)),
-            unless_unreadable(embedder, needs(reference=True)),
+            by_code(EMBEDDED_JUDGE, partial(_score, embedded=embedded)),
+            unless_unreadable(embedder, require_material(reference=True)),
             extra=json.dumps([embedder, BETA]), shown=RATING_SHOWN,
         ),
         Rubric(
             COMPLETION_NAME, f"{prefix}share of reference steps matched one to one", (),
-            by_code(EMBEDDED, partial(_completion, embedded=embedded)),
+            by_code(EMBEDDED_JUDGE, partial(_completion, embedded=embedded)),
             unless_unreadable(embedder, without_procedure),
             extra=json.dumps([embedder, MIN_STEP_LIKENESS]), shown=COMPLETION_SHOWN,
         ),

@@ -20,12 +20,12 @@ from pydantic import BaseModel
 
 from turnmark.assistant.generators.client import at_most
 from turnmark.core.errors import RequestError
-from turnmark.corpora.inscoqa import DOMAINS
-from turnmark.corpora.text import comparable_words, count_words, strip_citations, words
+from turnmark.corpora.benchmarks.inscoqa import DOMAINS
+from turnmark.corpora.text.segmentation import comparable_words, count_words, strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.evaluation.metrics.overlap import is_unspaced, token_recall
-from turnmark.evaluation.synth.attempt import Attempt, Rejected, ReviewedItem, Seed, check
-from turnmark.evaluation.synth.folder import IndexSource, SynthItem, write_rows
+from turnmark.evaluation.synth.synthesis_attempt import Attempt, RejectedItem, ReviewedItem, Seed, check
+from turnmark.evaluation.synth.synthesis_folder import IndexSource, SynthItem, write_rows
 
 MAX_QUERIES = 3
 """Maximum number of queries per document."""
@@ -150,7 +150,7 @@ class Instructions:
             about: dict[str, Any] = {"document": attempt.seed.start, "query": query.query}
             try:
                 content = self._sample(number, query, attempt, about)
-            except Rejected as error:
+            except RejectedItem as error:
                 attempt.reject(error, **about)
             else:
                 attempt.keep(content["id"], query.query, content, content["domain"])
@@ -180,7 +180,7 @@ class Instructions:
         ).queries[:MAX_QUERIES]  # fmt: skip
         proposed = [query for query in replied_queries if words(query.query)]
         if not proposed:
-            raise Rejected("query", "the document guides nobody through anything")
+            raise RejectedItem("query", "the document guides nobody through anything")
         numbered = "\n".join(f"{n}. {' '.join(query.query.split())}" for n, query in enumerate(proposed, 1))
         reply = attempt.ask("query filter", "inscoqa-filter", QueryVerdictsReply, {"queries": numbered})
         verdicts = {verdict.query: verdict for verdict in reply.verdicts}
@@ -190,7 +190,7 @@ class Instructions:
                 check(number in verdicts, "query filter", "the judge gave no verdict", query.query)
                 for name in ("complete", "objective", "lasting", "instructional"):
                     check(getattr(verdicts[number], name), "query filter", f"not {name}", query.query)
-            except Rejected as error:
+            except RejectedItem as error:
                 attempt.reject(error, document=attempt.seed.start, query=query.query)
             else:
                 passing.append(query)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from turnmark.evaluation.tasks.benchmark import DeclaredBenchmark
+from turnmark.evaluation.tasks.declarations import DeclaredBenchmark
 
 _HERE = "turnmark.evaluation.benchmarks.kiwi"
 BENCHMARKS = (
     DeclaredBenchmark(
         "kiwi",
-        tasks=f"{_HERE}.revise:TASKS",
-        data="turnmark.corpora.kiwi:locate",
+        tasks=f"{_HERE}.revision:TASKS",
+        data="turnmark.corpora.benchmarks.kiwi:locate",
         options=f"{_HERE}.options:KiwiOptions",
         cluster=("question", "questions"),
         main=True,

@@ -23,9 +23,9 @@ from turnmark.assistant.steps.marks import spaced_sentences
 from turnmark.assistant.steps.numbers import missing_numbers
 from turnmark.assistant.steps.support import coverage, stems
 from turnmark.core.record import Record
-from turnmark.corpora.kiwi import FINE_TYPES, Coarse, RevisionRating
-from turnmark.corpora.text import strip_citations, words
-from turnmark.evaluation.judging.rubrics import EMBEDDED, OWN_WORDS, by_code, by_verdict
+from turnmark.corpora.benchmarks.kiwi import FINE_TYPES, CoarseType, RevisionRating
+from turnmark.corpora.text.segmentation import strip_citations, words
+from turnmark.evaluation.judging.rubrics import EMBEDDED_JUDGE, OWN_WORDS, by_code, by_verdict
 from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.tasks.items import Case
@@ -95,7 +95,7 @@ INFORMATION_TYPES = frozenset(FINE_TYPES[:3])
 class InstructionLabel(Record):
     """The type of an instruction in KIWI (section 2.2 and Table 3); `fine` is one of `FINE_TYPES`."""
 
-    coarse: Coarse
+    coarse: CoarseType
     fine: str
 
 
@@ -144,7 +144,7 @@ def type_of(instruction: str) -> InstructionLabel:
             fine = "Expand coverage" if _COVERS.search(instruction) else "More information"
         return InstructionLabel(coarse="information-seeking", fine=fine)
     is_question = kind == "other" and instruction.rstrip().endswith("?")
-    coarse: Coarse = "information-seeking" if is_question else "stylistic"
+    coarse: CoarseType = "information-seeking" if is_question else "stylistic"
     return InstructionLabel(coarse=coarse, fine=_FINE.get(kind, "Others"))
 
 
@@ -262,7 +262,7 @@ _TOPIC = re.compile(
 
 
 @dataclass(frozen=True)
-class RevisionReading:
+class RevisionAnalysis:
     """The result of the rules for a revision; `error` is one of `ERROR_TYPES`, "Others" if nothing was found."""
 
     rating: RevisionRating
@@ -270,7 +270,7 @@ class RevisionReading:
     error: str
 
 
-def read_revision(instruction: str, previous: str, revised: str) -> RevisionReading:
+def analyze_revision(instruction: str, previous: str, revised: str) -> RevisionAnalysis:
     """Check a revision against its instruction. Citation marks count only if the instruction is about them."""
     instruction = _squeeze(instruction)
     before, after = previous, revised
@@ -279,7 +279,7 @@ def read_revision(instruction: str, previous: str, revised: str) -> RevisionRead
     kind, request = classify(instruction), _request(instruction)
     changes = operations(before, after)
     if not changes and kind != "other":
-        return RevisionReading("bad", "nothing that was asked for was done", "Ignored")
+        return RevisionAnalysis("bad", "nothing that was asked for was done", "Ignored")
     reasons: list[str] = []
     missing_figures = missing_numbers(before, [after]) if _KEEPS_FIGURES.search(instruction) else set()
     if missing_figures:
@@ -300,7 +300,7 @@ def read_revision(instruction: str, previous: str, revised: str) -> RevisionRead
         error = "Constraint failure"
     elif too_much:
         error = "Unrequested change"
-    return RevisionReading(
+    return RevisionAnalysis(
         rating, "; ".join(reasons) or "no broken constraint and no unrequested change was found", error
     )
 
@@ -321,8 +321,8 @@ def _topics(request: str) -> list[str]:
 def _is_requested(kind: RevisionKind, request: str, before: str, change: Operation) -> bool:
     """Return whether a change may be what the instruction asks for; always, if no rule knows the instruction."""
     if kind == "edit":
-        texts = list(filter(None, map(_plain, (change.before, change.after))))
-        quotations = [_plain(quotation) for quotation in _quotations(request)]
+        texts = list(filter(None, map(_strip_markup, (change.before, change.after))))
+        quotations = [_strip_markup(quotation) for quotation in _quotations(request)]
         return any(quotation in text or text in quotation for quotation in quotations for text in texts)
     if kind == "add":
         return change.kind == "insert" or coverage(change.before, [change.after]) >= MIN_KEPT_SHARE
@@ -338,7 +338,7 @@ def _is_requested(kind: RevisionKind, request: str, before: str, change: Operati
     return True
 
 
-def _plain(text: str) -> str:
+def _strip_markup(text: str) -> str:
     return " ".join(text.lower().split()).strip(" .,;:!?")
 
 
@@ -364,7 +364,7 @@ def _without(case: Case) -> str | None:
 
 def _judge_by_rules(case: Case) -> Outcome:
     texts = dict(case.more)
-    reading = read_revision(texts[INSTRUCTION], texts[PREVIOUS], case.answer)
+    reading = analyze_revision(texts[INSTRUCTION], texts[PREVIOUS], case.answer)
     return Outcome(status="scored", value=RATINGS[reading.rating], label=reading.rating, reason=reading.reason)
 
 
@@ -376,6 +376,6 @@ BY_MODEL = Rubric(
 BY_CODE = Rubric(
     GOOD_EMBEDDED,
     "embedded judge, no language model: unrequested change by sentence alignment",
-    (), by_code(EMBEDDED, _judge_by_rules), _without, "nominal", RATINGS, extra="3",
+    (), by_code(EMBEDDED_JUDGE, _judge_by_rules), _without, "nominal", RATINGS, extra="3",
     shown=MetricStyle(headline=140),
 )  # fmt: skip

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from turnmark.evaluation.benchmarks.mtrag.synthesis_request import MtragSynthRequest
 from turnmark.evaluation.synth.request import DeclaredSynthesis
-from turnmark.evaluation.tasks.benchmark import DeclaredBenchmark, JudgePreset
+from turnmark.evaluation.tasks.declarations import DeclaredBenchmark, JudgePreset
 
 _HERE = "turnmark.evaluation.benchmarks.mtrag"
-_DATA = "turnmark.corpora.mtrag:locate"
+_DATA = "turnmark.corpora.benchmarks.mtrag:locate"
 _OPTIONS = f"{_HERE}.options:MtragOptions"
 
 

@@ -15,13 +15,13 @@ from typing import cast
 from turnmark.assistant.steps.understand_llm import MINIMAL_QUERY
 from turnmark.core.errors import ErrorCollector, RequestError, unknown_name
 from turnmark.core.record import Record
-from turnmark.corpora import mtrag
-from turnmark.corpora.checking import NAMES, PRINTED
-from turnmark.corpora.rows import RecordedQuery, Source, read_recorded
-from turnmark.corpora.task_ids import conversation_of
+from turnmark.corpora.benchmarks import mtrag
+from turnmark.corpora.benchmarks.checking import BENCHMARK_NAMES, PUBLISHED_STATISTICS
+from turnmark.corpora.benchmarks.task_ids import conversation_of
+from turnmark.corpora.jsonl_rows import RecordedQuery, Source, read_recorded
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import CorpusUsed, DataUsed
-from turnmark.evaluation.storage.corpora import measure_corpus
+from turnmark.evaluation.storage.corpus_size import measure_corpus
 from turnmark.evaluation.storage.run_folder import fingerprint
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.task import choose_domains
@@ -288,8 +288,8 @@ def doubts_of_tasks(benchmark: str, tasks: Iterable[mtrag.MtragTask]) -> dict[st
     by_domain: dict[str, list[mtrag.MtragTask]] = {}
     for task in tasks:
         by_domain.setdefault(task.domain, []).append(task)
-    name = NAMES[cast(mtrag.Benchmark, benchmark)]
-    printed: dict[str, int] = PRINTED["mtrag"]["figures"]
+    name = BENCHMARK_NAMES[cast(mtrag.Benchmark, benchmark)]
+    printed: dict[str, int] = PUBLISHED_STATISTICS["mtrag"]["figures"]
     doubts: dict[str, str] = {}
     for domain, mine in by_domain.items():
         known = _known_data()[benchmark]["tasks"].get(domain)
@@ -305,11 +305,11 @@ def doubts_of_tasks(benchmark: str, tasks: Iterable[mtrag.MtragTask]) -> dict[st
 
 def doubts_of_queries(benchmark: str, qrels: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str, str]:
     """See `Task.doubts`: of each domain."""
-    printed: dict[str, int] = PRINTED["mtrag"]["figures"]
+    printed: dict[str, int] = PUBLISHED_STATISTICS["mtrag"]["figures"]
     doubts: dict[str, str] = {}
     for domain, labels in qrels.items():
         known = _known_data()[benchmark]["queries"].get(domain)
-        number = printed.get(f"{NAMES[cast(mtrag.Benchmark, benchmark)]}: queries with labels, {domain}")
+        number = printed.get(f"{BENCHMARK_NAMES[cast(mtrag.Benchmark, benchmark)]}: queries with labels, {domain}")
         if known is not None and labels_hash(labels) != known["sha256"]:
             doubts[domain] = _other(domain, "queries", len(labels), known["n"])
         elif known is None and number is not None and len(labels) != number:

@@ -18,39 +18,39 @@ from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import file_sha256
-from turnmark.corpora import mtrag
-from turnmark.corpora.rows import Source
-from turnmark.corpora.text import strip_citations
+from turnmark.corpora.benchmarks import mtrag
+from turnmark.corpora.jsonl_rows import Source
+from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message, Problem
 from turnmark.evaluation.benchmarks.mtrag import data as bench
-from turnmark.evaluation.benchmarks.mtrag import passages as shown
+from turnmark.evaluation.benchmarks.mtrag import setting_passages as shown
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource
 from turnmark.evaluation.benchmarks.mtrag.options import MtragOptions
-from turnmark.evaluation.benchmarks.mtrag.passages import MtragTurn
 from turnmark.evaluation.benchmarks.mtrag.retrieval import Retrieval, searched_texts
 from turnmark.evaluation.benchmarks.mtrag.rubrics import mtrag_rubrics, un_rubrics
-from turnmark.evaluation.calls.budget import add_usage
+from turnmark.evaluation.benchmarks.mtrag.setting_passages import MtragTurn
+from turnmark.evaluation.calls.cost_estimates import add_usage
 from turnmark.evaluation.judging.rubrics import BERT_METRICS
-from turnmark.evaluation.metrics.idk import unknown_label
+from turnmark.evaluation.metrics.idk_conditioning import unknown_label
 from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
-from turnmark.evaluation.runs.scoring import missing
-from turnmark.evaluation.scores.summary import Ranked
-from turnmark.evaluation.storage.passages import (
+from turnmark.evaluation.runs.scoring import missing_sample
+from turnmark.evaluation.scores.score_tally import RankedOutcome
+from turnmark.evaluation.storage.corpus_passages import (
     HIDDEN_SUFFIX,
     OFFICIAL_SEARCH,
     CorpusTexts,
     is_official,
-    recorded,
+    read_recorded_passages,
     samples_file,
 )
 from turnmark.evaluation.storage.predictions import Answers, check_predictions
-from turnmark.evaluation.tasks import measures
+from turnmark.evaluation.tasks import standard_metrics
+from turnmark.evaluation.tasks.data_notes import problem_notes
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric
-from turnmark.evaluation.tasks.notes import problem_notes
 from turnmark.evaluation.tasks.request import EvalRequest, TaskOptions
 from turnmark.evaluation.tasks.task import Task, choose_domains, hash_prompts
-from turnmark.evaluation.tasks.turns import PAPER_TOP_K, EarlierTurn, prompted_sample, turn_sample
+from turnmark.evaluation.tasks.turn_samples import PAPER_TOP_K, EarlierTurn, prompted_sample, turn_sample
 from turnmark.retrieval.types import Hit, Retriever
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Mtrag(Task):
     asks_back: ClassVar[bool] = False
 
     _data: bench.MtragData
-    _shown: shown.Shown
+    _shown: shown.SettingPassages
     _relevant: Mapping[str, tuple[str, ...]] = {}
 
     def open(self) -> None:
@@ -101,12 +101,12 @@ class Mtrag(Task):
         self.recorded = self.options.passages is not None
         self.sequential = self._live
         self.metrics: Sequence[Metric[Any]] = (
-            *measures.REFERENCE_METRICS,
-            *measures.LEAD_METRICS,
-            *measures.PASSAGE_METRICS,
-            *measures.STYLE_METRICS,
-            *(measures.UNKNOWN_METRICS if self._source_setting == "rag" else ()),
-            *(measures.CLARIFY_METRICS if self.asks_back else ()),
+            *standard_metrics.REFERENCE_METRICS,
+            *standard_metrics.LEAD_METRICS,
+            *standard_metrics.PASSAGE_METRICS,
+            *standard_metrics.STYLE_METRICS,
+            *(standard_metrics.UNKNOWN_METRICS if self._source_setting == "rag" else ()),
+            *(standard_metrics.CLARIFY_METRICS if self.asks_back else ()),
         )
         self._visible_confidence: dict[tuple[str, int], float] = {}
         """(task id, repeat) -> confidence before a relevant passage was hidden."""
@@ -117,7 +117,7 @@ class Mtrag(Task):
         passages = None
         if not request.scoring:
             passages = shown.recorded_file(self.options, self._benchmark, self._source_setting, source, errors)
-        lists = errors.collect(recorded, passages) if passages else None
+        lists = errors.collect(read_recorded_passages, passages) if passages else None
         if source is None or loaded is None:
             if self.options.query:
                 errors.collect(bench.check_mode, self.options.query, self._benchmark)
@@ -190,7 +190,7 @@ class Mtrag(Task):
             problems = [*label_problems, *problems]
             if not request.scoring and texts:
                 shown.check_hidden(self._data.tasks.values(), self._relevant, texts, errors)
-        self._shown = shown.Shown(
+        self._shown = shown.SettingPassages(
             setting=self._source_setting,
             texts=texts,
             queries=queries if mode != "assistant" else None,
@@ -311,7 +311,7 @@ class Mtrag(Task):
         except NoQuery as error:
             # Passages from another query would make these tasks, most of which are unanswerable, differ from the
             # others.
-            return missing(item, str(error))
+            return missing_sample(item, str(error))
         if self._prompted and generator is not None:
             sample = self._prompt(item, hits, generator)
         else:
@@ -325,7 +325,7 @@ class Mtrag(Task):
         return sample.model_copy(update={"rewrite": searched or None})
 
     @property
-    def _passages(self) -> shown.Shown:
+    def _passages(self) -> shown.SettingPassages:
         return replace(
             self._shown,
             retrievers=self.retrievers,
@@ -395,7 +395,7 @@ class Mtrag(Task):
             answerability="UNANSWERABLE" if turn.hidden else turn.task.answerability,
         )
 
-    def rankings(self, item: Item, sample: Sample) -> Mapping[str, Ranked]:
+    def rankings(self, item: Item, sample: Sample) -> Mapping[str, RankedOutcome]:
         """See `Task.rankings`: `unknown.auroc` and, over pairs, `hidden.auroc`; low confidence means unknown.
 
         A pair is the item with its passages visible and then hidden. It counts once the second is complete.
@@ -431,7 +431,7 @@ class Mtrag(Task):
             else:
                 hits, _ = passages.hits(turn, retriever, None)
         except NoQuery as error:
-            return missing(item, str(error))
+            return missing_sample(item, str(error))
         refs = tuple(map(shown.ref_of, hits))
         if passages.recorded is not None:
             refs = passages.with_texts(turn.task, refs)

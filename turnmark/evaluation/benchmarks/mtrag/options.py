@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from turnmark.evaluation.tasks.options import AskingProtocol
 from turnmark.evaluation.tasks.request import TaskOptions
+from turnmark.evaluation.tasks.shared_options import AskingProtocol
 
 
 class RetrievalOptions(TaskOptions):

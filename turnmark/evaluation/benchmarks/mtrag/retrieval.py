@@ -29,16 +29,16 @@ from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.flags import flag_of, flags_of
 from turnmark.core.home import file_sha256, write_atomic
 from turnmark.core.untrusted import one_line
-from turnmark.corpora import mtrag
-from turnmark.corpora.task_ids import conversation_of
+from turnmark.corpora.benchmarks import mtrag
+from turnmark.corpora.benchmarks.task_ids import conversation_of
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.mtrag import data as bench
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource, check_mode, open_queries, read_query_file
 from turnmark.evaluation.benchmarks.mtrag.options import RetrievalOptions
-from turnmark.evaluation.calls.limits import Bounded
+from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
-from turnmark.evaluation.storage.predictions import Answers, format_trec, ranked, read_runs
+from turnmark.evaluation.storage.predictions import Answers, format_trec, read_runs, sort_passages
 from turnmark.evaluation.storage.run_folder import RunFolder
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import Metric, Value
@@ -95,7 +95,7 @@ def score_lists(
     return scores
 
 
-def _measured(context: Lists) -> Mapping[str, Value]:
+def _measure_lists(context: Lists) -> Mapping[str, Value]:
     relevant, contexts = context
     return score_lists({"query": relevant}, {"query": contexts}).get("query", {})
 
@@ -121,7 +121,7 @@ class Retrieval(Task):
         Metric(
             names=METRIC_NAMES,
             by=INSTRUMENT,
-            measure=_measured,
+            measure=_measure_lists,
             shown={"recall@5": MetricStyle(headline=10), "ndcg@5": MetricStyle(headline=20)},
         ),
     )
@@ -298,7 +298,7 @@ class Retrieval(Task):
         """Search for the message together with a model's rewrite of it."""
         seconds = self._seconds
         began = time.monotonic()
-        bounded = Bounded(generator, began + seconds, seconds)
+        bounded = DeadlineGenerator(generator, began + seconds, seconds)
         wordings = minimal(bounded, query.history, query.text, self.request.assistant.prompts)
         if not PERMANENT_FAILURES.isdisjoint(wordings.left_out.values()):
             raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
@@ -415,4 +415,4 @@ def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, 
     distinct = {hit.passage.id for hit in hits}
     if len(distinct) < len(hits) or not all(math.isfinite(hit.score) for hit in hits):
         raise TurnmarkError(f"retriever {retriever.name!r} returned a passage twice, or a score that is not finite")
-    return tuple(ranked([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:LIST_LENGTH])
+    return tuple(sort_passages([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:LIST_LENGTH])

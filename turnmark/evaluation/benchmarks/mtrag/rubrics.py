@@ -16,27 +16,27 @@ from turnmark.assistant.asking import Failure, ask
 from turnmark.assistant.generators.base import Generator
 from turnmark.assistant.generators.client import at_most, short_text
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.judging.extractive import extractive_rubrics
+from turnmark.evaluation.judging.embedded_judge import extractive_rubrics
 from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
     TOO_LONG,
-    UNDERSPECIFIED,
+    UNDERSPECIFIED_LABEL,
+    add_check,
     by_verdict,
-    checked,
     failed_outcome,
     judge_prompt,
-    needs,
+    require_material,
     tenth,
 )
 from turnmark.evaluation.judging.verdicts import Labels, RatingScale
 from turnmark.evaluation.metric_style import MetricStyle
-from turnmark.evaluation.metrics.idk import IDK_VALUES
+from turnmark.evaluation.metrics.idk_conditioning import IDK_VALUES
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
-from turnmark.retrieval.embed import shared_embedder
+from turnmark.retrieval.embedding.embedders import shared_embedder
 
 RATING = RatingScale(name="Rating", low=1, high=10)
-IDK = Labels(offered=("yes", "partial", "no"))
+IDK_LABELS = Labels(offered=("yes", "partial", "no"))
 YES_NO = Labels(offered=("yes", "no"))
 TOKENS_PER_CLAIM = 60
 MAX_CLAIMS = 100
@@ -102,7 +102,7 @@ def _check_claims(generator: Generator, case: Case, prompts: Path | None, claims
     )
     if prompt is None:
         return TOO_LONG.model_copy(update={"usage": spent})
-    form = checked(VerdictsReply, len(claims), lambda reply: _problem(reply, len(claims)))
+    form = add_check(VerdictsReply, len(claims), lambda reply: _problem(reply, len(claims)))
     reply, usage = ask(generator, prompt.messages, form, max_tokens=limit)
     usage += spent
     if isinstance(reply, Failure):
@@ -169,7 +169,7 @@ def relevance(embed: Callable[[Sequence[str]], Sequence[Sequence[float]]], embed
         return Outcome(status="scored", value=value, reason=reason, parts=tuple(questions), usage=usage)
 
     description = f"RAGAS answer relevance over {embedder}, {OWN_WORDS}"
-    return Rubric("rl_r", description, ("implied-questions",), judge_relevance, needs(), extra=embedder)
+    return Rubric("rl_r", description, ("implied-questions",), judge_relevance, require_material(), extra=embedder)
 
 
 def _dot(first: Sequence[float], second: Sequence[float]) -> float:
@@ -180,26 +180,26 @@ def _dot(first: Sequence[float], second: Sequence[float]) -> float:
 
 
 def _only_underspecified(case: Case) -> str | None:
-    return None if case.answerability == UNDERSPECIFIED else "it is for underspecified tasks only"
+    return None if case.answerability == UNDERSPECIFIED_LABEL else "it is for underspecified tasks only"
 
 
 RB_LLM = Rubric(
     "rb_llm", f"rating / 10 with reference and passages (appendix F.1), {OWN_WORDS}", ("rb-llm",),
-    by_verdict("rb-llm", RATING, tenth, "question", "reference", "answer"), needs(passages=True, reference=True),
+    by_verdict("rb-llm", RATING, tenth, "question", "reference", "answer"), require_material(passages=True, reference=True),
     offers=RATING, shown=MetricStyle(headline=70),
 )  # fmt: skip
 RL_MTB = Rubric(
     "rl_mtb", f"rating / 10 with passages (appendix F.2), {OWN_WORDS}", ("rl-mtb",),
-    by_verdict("rl-mtb", RATING, tenth, "question", "answer"), needs(passages=True), offers=RATING,
+    by_verdict("rl-mtb", RATING, tenth, "question", "answer"), require_material(passages=True), offers=RATING,
 )  # fmt: skip
 RL_F = Rubric(
     "rl_f", f"RAGAS faithfulness: supported claims / claims, {OWN_WORDS}", ("claims", "claim-verdicts"),
-    _faithfulness, needs(passages=True), shown=MetricStyle(headline=80),
+    _faithfulness, require_material(passages=True), shown=MetricStyle(headline=80),
 )  # fmt: skip
 IDK_JUDGE = Rubric(
     "idk", f"IDK verdict (appendix F.3): yes 1, partial 0.5, no 0, {OWN_WORDS}", ("idk",),
-    by_verdict("idk", IDK, lambda label, _: IDK_VALUES[label], "answer"), needs(), "nominal", IDK_VALUES,
-    offers=IDK, shown=MetricStyle(direction=None),
+    by_verdict("idk", IDK_LABELS, lambda label, _: IDK_VALUES[label], "answer"), require_material(), "nominal", IDK_VALUES,
+    offers=IDK_LABELS, shown=MetricStyle(direction=None),
 )  # fmt: skip
 CLARIFICATION = Rubric(
     "clarification", f"share of underspecified tasks whose reply asks what is meant, {OWN_WORDS}", ("clarification",),

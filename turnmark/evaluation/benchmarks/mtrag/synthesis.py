@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import BaseModel
 
 from turnmark.core.errors import RequestError
-from turnmark.corpora.text import count_words, strip_citations, words
+from turnmark.corpora.text.segmentation import count_words, strip_citations, words
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.benchmarks.mtrag.question_types import (
     MAX_TURNS,
@@ -29,9 +29,9 @@ from turnmark.evaluation.benchmarks.mtrag.question_types import (
     PlannedTurn,
     instructions,
 )
-from turnmark.evaluation.judging.extractive import FAITHFULNESS, IDK, NoModel, extractive_rubrics
-from turnmark.evaluation.synth.attempt import EMBEDDER, Attempt, Rejected, ReviewedItem, Seed, check
-from turnmark.evaluation.synth.folder import MIN_DOCUMENT_WORDS, IndexSource, SynthItem, write_rows
+from turnmark.evaluation.judging.embedded_judge import FAITHFULNESS, IDK_METRIC, NoModel, extractive_rubrics
+from turnmark.evaluation.synth.synthesis_attempt import EMBEDDER, Attempt, RejectedItem, ReviewedItem, Seed, check
+from turnmark.evaluation.synth.synthesis_folder import MIN_DOCUMENT_WORDS, IndexSource, SynthItem, write_rows
 from turnmark.evaluation.tasks.items import Case
 from turnmark.retrieval.types import section_of
 
@@ -121,7 +121,7 @@ class Conversations:
         document = attempt.tools.source.passages_of(attempt.seed.start)
         turns = _SynthesizedConversation(attempt, self.options["turns"], document).turns_that_pass()
         if len(turns) < MIN_TURNS:
-            rejected = Rejected("conversation", f"it ended before its turn {MIN_TURNS}")
+            rejected = RejectedItem("conversation", f"it ended before its turn {MIN_TURNS}")
             attempt.reject(rejected, document=attempt.seed.start, turns=turns)
             return
         domain = domain_name(attempt.tools.source.corpus().name)
@@ -250,7 +250,7 @@ class _SynthesizedConversation:
                 turn = self._answer(question, step, about, None, section)
                 answerable = turn["answerability"] == "ANSWERABLE"
                 check(answerable, "answer", "the section does not answer it in full", turn["answer"])
-            except Rejected as error:
+            except RejectedItem as error:
                 self._attempt.reject(error, **about)
                 continue
             relevant = [*section, *self._others(question, turn["answer"], section)]
@@ -281,14 +281,14 @@ class _SynthesizedConversation:
             try:
                 question = self._question(step, passages, questions, temperature)
                 about["question"] = question
-            except Rejected as error:
+            except RejectedItem as error:
                 self._attempt.reject(error, **about)
                 continue
             for answer_temperature in ANSWER_TEMPERATURES:
                 about_answer = dict(about)
                 try:
                     return self._answer(question, step, about_answer, answer_temperature)
-                except Rejected as error:
+                except RejectedItem as error:
                     self._attempt.reject(error, **about_answer)
         return None
 
@@ -380,7 +380,7 @@ class _SynthesizedConversation:
     def _filter(self, question: str, answer: str, label: str, passages: tuple[str, ...]) -> None:
         """Apply the paper's filter of wrong answers: the IDK verdict fits the label, and the answer is faithful."""
         case = Case(question=question, answer=answer, history=tuple(self._history), passages=passages)
-        idk = self._judge[IDK].ask(NoModel(), case, None).label
+        idk = self._judge[IDK_METRIC].ask(NoModel(), case, None).label
         fits_label = {"ANSWERABLE": idk == "no", "PARTIAL": idk != "yes", "UNANSWERABLE": idk == "yes"}
         check(fits_label[label], "idk", f"labeled {label}, and the judge hears {idk}", answer)
         if label == "UNANSWERABLE":

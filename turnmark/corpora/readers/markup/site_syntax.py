@@ -1,0 +1,255 @@
+"""Removes the syntax that site generators add to Markdown. Words such as titles are kept, and code is not changed.
+
+Sources of the syntaxes: MkDocs (Python-Markdown's admonitions, content tabs, keys, icons, attribute lists),
+Docusaurus (`:::`, MDX), GitHub (`[!NOTE]`), wiki links of GitHub and Obsidian, comments, highlights and block ids of
+Obsidian, and the tags of Liquid, Jinja, GitBook (`{% alert "Mind the gap" %}`) and Hugo (`{{< tab "Linux" >}}`). Quoted
+arguments that are words are kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+
+from turnmark.corpora.readers.markup.admonitions import box_title
+from turnmark.corpora.readers.markup.jsx import ComponentTags
+from turnmark.corpora.readers.markup.mdx import constants_of, without_javascript
+
+_FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
+_ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?)[ \t]+(?P<words>[^\n]*)$")
+_COLONS = re.compile(r":{3,}[ \t]*(?P<words>[^\n]*)$")
+_ALERT = re.compile(r"(?P<quote>(?:>[ \t]?)+)\[!(?P<kind>[\w-]+)(?:\|[^\]\n]*)?\][+-]?[ \t]*(?P<words>[^\n]*)$")
+_COMMENTS = re.compile(
+    r"(?P<code>`[^`\n]{1,300}`)"
+    r"|^[ \t]*%%[ \t]*$(?P<block>.{0,20000}?)^[ \t]*%%[ \t]*$"
+    r"|(?<![\w%])%%(?!%)(?P<inline>(?:[^%\n]|%(?!%)|\n(?![ \t]*\n)){1,2000})%%(?![\w%])(?P<space>[ ]?)",
+    re.MULTILINE | re.DOTALL,
+)
+"""Matches comments of Obsidian."""
+_HIGHLIGHT = re.compile(
+    r"(?P<code>`[^`\n]{1,300}`)|(?<![=\w])==(?=[^\s=])(?P<words>[^=\n]{1,300})(?<=[^\s=])==(?![=\w])"
+)
+_BLOCK_ID = re.compile(r"(?:(?<=\S)[ \t]|^)\^[A-Za-z][A-Za-z0-9-]{0,40}[ \t]*$", re.MULTILINE)
+_HEADING_ATTRIBUTES = re.compile(
+    r"^([ \t>]*#{1,6}[ \t][^\n]*?)[ \t]*\{[ \t]*[#.:-][^{}\n]{0,200}\}[ \t#]*$", re.MULTILINE
+)
+_TAGS = re.compile(
+    r"(?:(?P<code>``[^\n]{1,300}?``|`[^`\n]{1,300}`)"
+    r"|\{%(?P<tag>[^{}]{0,1000}?)%\}|\{\{[<%](?P<shortcode>[^{}]{0,1000}?)[%>]\}\}"  # template tags
+    r"|\{\{[^{}]{0,1000}?\}\}"  # template variables
+    r"|\{:[^{}\n]{0,300}\}|[ \t]?\{[ \t]*[#.][A-Za-z][^{}\n]{0,200}\}"  # attribute lists
+    r"|(?<=[)\]`*])\{[ \t]*[A-Za-z][\w-]{0,30}=[^{}\n]{1,200}\}"
+    r"|(?<!\w)\+\+(?P<keys>[\w\"](?:[^\n+]|\+(?!\+)){0,60})\+\+(?!\w)"
+    r"|:(?:octicons|fontawesome|material|simple)-[a-z0-9-]{1,60}:(?:\{[^{}\n]{0,200}\})?)(?P<space>[ ]?)"
+)
+_IN_ADDRESS = re.compile(r"(?:\]\(<?|\]:[ \t]*<?|://|=[\"']?)[^\s\"'()<>]*$")
+"""Matches a text that ends inside a link target or an HTML attribute."""
+_PLUMBING = frozenset(
+    """
+    assign block blocktrans blocktranslate break capture case comment continue cycle decrement elif else elseif elsif
+    extends filter for from highlight if ifchanged import increment layout load macro raw set unless when with
+    """.split()
+)
+"""Tags without visible text."""
+_EMBEDDING_SHORTCODES = frozenset(
+    """
+    asset audio badge codepen css data datatable download embed emoji fig figure file gist i18n icon image img imgproc
+    include js link octicon page param params partial pdf photo picture post ref relref render script static style svg
+    tweet url var video vimeo youtube
+    """.split()
+)
+"""Parts of the names of tags that show a file, a page or a variable. A single word in such a tag is only a name."""
+_WORD_KEYS = frozenset("alt body caption content description heading label message summary text title".split())
+_STYLES = frozenset(
+    """
+    alert attention blue caution center danger default error green grey gray hint important info left note primary red
+    right secondary slim success tip warn warning yellow
+    """.split()
+)
+"""Styles of a box, which are not visible text. Written with a capital, they are its title."""
+_ARGUMENT = re.compile(
+    r"(?:(?P<key>[\w-]{1,60})[ \t]*[=:][ \t]*)?(?:\"(?P<double>(?:[^\"\\]|\\.)*)\"|'(?P<single>(?:[^'\\]|\\.)*)')",
+    re.DOTALL,
+)
+_ADDRESS = re.compile(r"^(?:\.{0,2}/|\w+://)\S*$")
+_FILE = re.compile(r"\w\.\w{1,5}$")
+_NON_WORD = re.compile(r"[/\\=<>$]|\w_\w")
+_CODE = re.compile(r"\d(?:px|vw|vh|r?em|%|x\d)|==|\w(?:--|__)\w")
+"""Sizes, conditions and CSS classes."""
+_WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200}?)(?:\\?\|(?P<words>[^\[\]|\n]{1,200}))?\]\](?!\()")
+_PICTURE_NAME = re.compile(r"\.(?:png|jpe?g|webp|gif|bmp|tiff?|svg)$", re.IGNORECASE)
+_MARKUP_SIGN = re.compile(r"[<>\\`]")
+_PAGE_NAME = re.compile(r"^[^ ]*[-/#.][^ ]*$")
+
+
+def strip_site_syntax(text: str, left_out: Counter[str], is_mdx: bool = False) -> str:
+    """Return `text` as plain Markdown. Takes time linear in its length.
+
+    Args:
+        left_out: counts the comments.
+        is_mdx: whether the file is MDX, by its suffix.
+    """
+    constants = constants_of(text) if is_mdx else None
+    tags = ComponentTags(is_mdx)
+    stretches = []
+    for is_code, group in groupby(_lines(_without_html_comments(text, left_out)), key=lambda line: line[1]):
+        stretch = "\n".join(line for line, _ in group)
+        stretches.append(stretch if is_code else _without_syntax(stretch, constants, tags, left_out))
+    return "\n".join(stretches)
+
+
+def _without_syntax(text: str, constants: Mapping[str, str] | None, tags: ComponentTags, left_out: Counter[str]) -> str:
+    """Return a stretch without fenced code as plain Markdown."""
+
+    def replacement(comment: re.Match[str]) -> str:
+        left_out["comments"] += not comment["code"]
+        follows_space = comment.string[comment.start() - 1 : comment.start()] in ("", " ", "\n")
+        return comment["code"] or ("" if follows_space else comment["space"] or "")
+
+    text = _COMMENTS.sub(replacement, text) if "%%" in text else text
+    text = _without_tags(_HEADING_ATTRIBUTES.sub(r"\1", without_javascript(text, constants, tags)))
+    text = _HIGHLIGHT.sub(lambda found: found["code"] or found["words"], text) if "==" in text else text
+    return _BLOCK_ID.sub("", text) if "^" in text else text
+
+
+def _without_html_comments(text: str, left_out: Counter[str]) -> str:
+    """Return `text` without HTML comments, except in code."""
+    pieces, after = [], 0
+    while True:
+        start = text.find("<!--", after)
+        end = text.find("-->", start + 4) if start >= 0 else -1
+        if end < 0:
+            break
+        line_start = text[text.rfind("\n", 0, start) + 1 : start]
+        is_code = "`" in line_start or line_start.startswith(("    ", "\t"))
+        if is_code:
+            pieces.append(text[after : start + 4])
+            after = start + 4
+        else:
+            pieces.append(text[after:start])
+            after = end + 3
+            left_out["comments"] += 1
+    return "".join((*pieces, text[after:]))
+
+
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield (line, whether it is code), with admonition bodies dedented and block markers removed."""
+    fence = ""
+    bodies: list[int] = []  # indents of the open bodies, each of which is dedented by four
+    for line in text.split("\n"):
+        indent = len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
+        if line.strip() and not fence:
+            while bodies and indent < bodies[-1]:
+                bodies.pop()
+        line = _dedent(line, 4 * len(bodies))
+        stripped = line.strip()
+        if fence:
+            closes = stripped.lstrip("> ").startswith(fence) and not stripped.lstrip("> ").strip(fence[0])
+            yield line, True
+            fence = "" if closes else fence
+            continue
+        lead = line[: len(line) - len(line.lstrip())]
+        if mark := _FENCE.match(line):
+            fence = mark["mark"]
+            yield line, True
+        elif mark := _ADMONITION.match(stripped):
+            bodies.append(indent + 4)
+            yield from (("", False), (lead + _marker_words(mark["words"]), False), ("", False))
+        elif mark := _COLONS.match(stripped):
+            yield from (("", False), (lead + _marker_words(mark["words"]), False), ("", False))
+        elif mark := _ALERT.match(stripped):
+            quote = lead + mark["quote"]
+            title = box_title(mark["kind"], mark["words"])
+            yield from ((f"{quote}{title}".rstrip(), False), (quote.rstrip(), False))
+        else:
+            yield line, False
+
+
+def _dedent(line: str, width: int) -> str:
+    """Remove up to `width` columns of indent from a line."""
+    if not width:
+        return line
+    expanded = line.expandtabs(4)
+    return expanded[min(width, len(expanded) - len(expanded.lstrip())) :]
+
+
+def _marker_words(words: str) -> str:
+    """Return the title of a box as a bold line. Its marker is `note "Title"`, `tip Title`, `info[Title]`, `{.tip}`."""
+    said = re.match(r"[{.]*(?:callout-)?(?P<kind>[A-Za-z]*)", words)
+    kind = said["kind"].lower() if said else ""
+    quoted = re.search(r"\"([^\"]*)\"|\[([^\[\]]*)\]", words)
+    if quoted:
+        title = (quoted[1] or quoted[2] or "").strip()
+        return box_title(kind, title) if title or quoted[2] is not None else ""
+    attributes = re.search(r"\{[^{}]*\}\s*$", words)
+    rest = words[: attributes.start()] if attributes else words
+    return box_title(kind, " ".join(rest.split()[1:]))
+
+
+def _without_tags(text: str) -> str:
+    """Replace the tags in `text` by their visible words."""
+
+    def replacement(match: re.Match[str]) -> str:
+        if match["code"]:
+            return match.group()
+        words = (match["keys"] or "").replace('"', "")
+        tag = match["tag"] or match["shortcode"]
+        if tag:
+            in_address = _IN_ADDRESS.search(text, max(0, match.start() - 300), match.start())
+            words = "" if in_address else _tag_words(tag)
+            if words and _opens_paragraph(text, match.start()) and text.startswith("\n", match.end()):
+                return words + "\n"
+        doubled = not words and text[match.start() - 1 : match.start()] in ("", " ", "\n")
+        return words if doubled else words + match["space"]
+
+    text = _TAGS.sub(replacement, text) if re.search(r"[{:]|\+\+", text) else text
+    return _WIKI_LINK.sub(_page_words, text) if "[[" in text else text
+
+
+def _opens_paragraph(text: str, start: int) -> bool:
+    """Return whether a paragraph begins at `start`: nothing, a blank line or a tag precedes it."""
+    before = text[max(0, start - 80) : start].rstrip(" \t")
+    return not before or before.endswith(("\n\n", "%}\n", "}}\n"))
+
+
+def _tag_words(tag: str) -> str:
+    """Return the visible arguments of a tag: quoted titles, captions, sentences, names such as "admins-github"."""
+    name, arguments = (*tag.strip("-+~ \t\n").split(maxsplit=1), "", "")[:2]
+    if name in _PLUMBING:
+        return ""
+    shows_a_thing = not _EMBEDDING_SHORTCODES.isdisjoint(re.split(r"[^a-z0-9]+", name.lower()))
+    pieces = []
+    for position, argument in enumerate(_ARGUMENT.finditer(arguments)):
+        key, quoted = argument["key"], argument["double"] or argument["single"] or ""
+        value = " ".join(re.sub(r"\\(.)", r"\1", quoted).split())
+        if not re.search(r"[^\W\d_]{2}", value) or _ADDRESS.search(value):
+            continue
+        if key == "name":
+            is_words = not shows_a_thing and not _FILE.search(value) and "_" not in value
+        elif key:
+            is_words = key in _WORD_KEYS
+        elif " " in value:
+            is_words = not _CODE.search(value) and not (shows_a_thing and _FILE.search(value))
+        else:
+            # "admins-github" is a name; "md" after a title is not.
+            is_name = not value[0].islower() or (position == 0 and value not in _STYLES)
+            is_words = is_name and not shows_a_thing and not _NON_WORD.search(value) and not _FILE.search(value)
+        if is_words:
+            pieces.append(value)
+    return " ".join(pieces)
+
+
+def _page_words(link: re.Match[str]) -> str:
+    """Return a wiki link's words, or else the name of its page. Of what is embedded, only a picture stays, as Markdown.
+
+    GitHub's wikis write the words first, others the page.
+    """
+    first, second = link["page"], link["words"]
+    if link.group().startswith("!"):
+        return f"![](<{first}>)" if _PICTURE_NAME.search(first) and not _MARKUP_SIGN.search(first) else ""
+    if not second:
+        page, _, heading = first.partition("#")
+        return (page.rsplit("/", 1)[-1] or heading).replace("-", " ")
+    return first if _PAGE_NAME.search(second) and not _PAGE_NAME.search(first) else second

@@ -1,0 +1,136 @@
+"""Writes blocks as Markdown and records the offset of each block and page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from turnmark.corpora.readers.pdf.layout.page_layout import PageLayout
+from turnmark.corpora.readers.pdf.page.boxes import HAN
+from turnmark.corpora.readers.pdf.page.drafts import BlockDraft
+from turnmark.corpora.readers.pdf.page.text_patterns import hyphenated_start
+from turnmark.corpora.types import Block
+
+_FIRST_WORD = re.compile(r"[^\W\d_]+")
+_MAX_INDENT_LEVEL = 8  # of a list item
+
+
+class PdfText(NamedTuple):
+    """A text, its blocks, and the offset of each page."""
+
+    text: str
+    blocks: tuple[Block, ...]
+    pages: tuple[int, ...]
+
+
+def write_markdown(drafts: Iterable[BlockDraft], page_count: int, words: set[str]) -> PdfText:
+    """Write the blocks as one text. `words` (`vocabulary`) decides which hyphens at line ends are kept."""
+    writer = _Writer(words)
+    for draft in drafts:
+        if draft.kind == "table" or any(text.strip() for text in draft.texts):
+            writer.add(draft)
+    return writer.finish(page_count)
+
+
+def vocabulary(pages: Sequence[PageLayout]) -> set[str]:
+    """Return the lower-case words in the middle of lines, with which hyphenated words are compared."""
+    lines = (line for page in pages for column in page.columns for line in column.lines)
+    return {word.text.lower().strip(".,;:!?()[]\"'“”‘’") for line in lines for word in line.words[:-1]}
+
+
+class _Writer:
+    def __init__(self, words: set[str]) -> None:
+        self._words = words
+        self._pieces: list[str] = []
+        self._length = 0
+        self._blocks: list[Block] = []
+        self._pages = [0]
+
+    def finish(self, page_count: int) -> PdfText:
+        self._begin_pages(page_count - 1)
+        return PdfText("".join(self._pieces), tuple(self._blocks), tuple(self._pages))
+
+    def _begin_pages(self, page: int) -> None:
+        """Record this offset as the start of all pages up to `page` (from 0) that have not begun yet."""
+        while len(self._pages) <= page:
+            self._pages.append(self._length)
+
+    def _write(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self._length += len(piece)
+
+    def add(self, draft: BlockDraft) -> None:
+        """Append a block."""
+        if self._blocks:
+            follows = draft.kind == "item" and self._blocks[-1].kind == "item"
+            self._write("\n" if follows else "\n\n")
+        if draft.kind == "item":
+            self._write("  " * min(draft.level, _MAX_INDENT_LEVEL))
+        self._begin_pages(draft.page)
+        start = self._length
+        if draft.kind == "table":
+            self._write_table(draft)
+        elif draft.kind == "code":
+            self._write_code(draft)
+        else:
+            if draft.kind == "heading":
+                self._write("#" * draft.level + " ")
+            elif draft.kind == "item":
+                self._write("- " if draft.number is None else f"{draft.number}. ")
+            self._write_prose(draft)
+        block = Block(kind=draft.kind, start=start, end=self._length, level=draft.level, number=draft.number)
+        self._blocks.append(block)
+
+    def _write_table(self, draft: BlockDraft) -> None:
+        for index, (page, row) in enumerate(draft.rows):
+            if index:
+                self._write("\n")
+            self._begin_pages(page)
+            cells = (" ".join(cell.split()).replace("|", r"\|") for cell in row)
+            self._write(f"| {' | '.join(cells)} |")
+            if not index:
+                self._write("\n|" + "---|" * len(row))
+
+    def _write_code(self, draft: BlockDraft) -> None:
+        fence = "```"
+        while any(fence in text for text in draft.texts):
+            fence += "`"
+        self._write(fence)
+        for page, texts in draft.parts:
+            self._write("\n")
+            self._begin_pages(page)
+            self._write("\n".join(texts))
+        self._write(f"\n{fence}")
+
+    def _write_prose(self, draft: BlockDraft) -> None:
+        """Write lines as one, and join words that are hyphenated at line ends."""
+        text = ""
+        for page, texts in draft.parts:
+            for index, line in enumerate(texts):
+                line = " ".join(line.split())
+                joined = self._join_line(text, line)
+                if index == 0 and text:
+                    # The start of this page's part may belong to a word of the previous page.
+                    self._write(joined[: len(joined) - len(line)])
+                    self._begin_pages(page)
+                    text = line
+                else:
+                    text = joined
+        self._write(text)
+
+    def _join_line(self, text: str, line: str) -> str:
+        """Join a text with its next line."""
+        if not text or not line:
+            return text or line
+        divided, first = hyphenated_start(text), _FIRST_WORD.match(line)
+        if divided and first and line[0].islower():
+            whole, hyphened = f"{divided}{first.group()}".lower(), f"{divided}-{first.group()}".lower()
+            keeps = hyphened in self._words and whole not in self._words
+            return text + line if keeps else text[:-1] + line
+        goes_on = (
+            (re.search(r"\w-$", text) and line[0].isalnum())
+            or (HAN.match(text[-1]) and HAN.match(line[0]))
+            or (re.search(r"https?://\S*/$", text) and not line[0].isupper())
+        )
+        return text + line if goes_on else f"{text} {line}"

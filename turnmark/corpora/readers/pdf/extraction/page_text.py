@@ -1,0 +1,265 @@
+"""Reads a page of a PDF with pdfium, as words with position, size and font."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+
+from turnmark.corpora.readers.pdf.extraction.orientation import PageMarks, upright_pages
+from turnmark.corpora.readers.pdf.extraction.right_to_left import is_right_to_left
+from turnmark.corpora.readers.pdf.figures.drawings import links_of, picture_share
+from turnmark.corpora.readers.pdf.figures.figure_finder import PlacedLine, figures_of
+from turnmark.corpora.readers.pdf.figures.shapes import read_drawing
+from turnmark.corpora.readers.pdf.page import pdfium_calls
+from turnmark.corpora.readers.pdf.page.geometry import Box, direction_of, letter_box, turn_point
+from turnmark.corpora.readers.pdf.page.letters import decode_cork, is_private, is_unmapped, letter_of, normalize_letters
+from turnmark.corpora.readers.pdf.page.lines import follows
+from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Word
+
+_MONO = re.compile(
+    r"mono|courier|consol|typewriter|menlo|cursor|inconsolata|cmtt|cmsltt|sftt|lmtt|ectt|txtt|pcr|fira ?code|fixed",
+    re.IGNORECASE,
+)
+_BOLD = re.compile(
+    r"bold|black|heavy|demi|cmbx|cmb\d|cmssbx|sfbx|ecbx|lmbx|-bd|medi\b|NimbusRomNo9L-Medi", re.IGNORECASE
+)
+_ITALIC = re.compile(r"ital|obli|cmti|cmsl|slant|lmri|sfti", re.IGNORECASE)
+_SYMBOLS = re.compile(r"dingbat|wingding|webding", re.IGNORECASE)
+_NOTATION = re.compile(
+    r"emmentaler|feta|bravura|petaluma|leland|maestro|petrucci|sonata|gonville|musiq|cmmi|cmsy|cmex|msam|msbm|eufm|rsfs"
+    r"|stmary|wasy|lmmi|lmsy|lmex|[tp]xsy|mtextra|mathematicalpi|math(?![a-z])",
+    re.IGNORECASE,
+)
+_FIXED_PITCH, _FORCED_BOLD, _ITALIC_FLAG = 1, 1 << 18, 1 << 6  # PDF 32000-1, table 123
+
+
+class Font(NamedTuple):
+    """The style of a font. `symbols`: its letters draw pictures; `notation`: they are of formulas or of music."""
+
+    bold: bool = False
+    italic: bool = False
+    mono: bool = False
+    symbols: bool = False
+    notation: bool = False
+
+
+def font_at(address: int) -> Font:
+    """Return the style of the font at an address of pdfium."""
+    name, flags = pdfium_calls.font_name(address), max(0, pdfium_calls.font_flags(address))
+    return Font(
+        bold=bool(_BOLD.search(name) or flags & _FORCED_BOLD),
+        italic=bool(_ITALIC.search(name) or flags & _ITALIC_FLAG),
+        mono=bool(_MONO.search(name) or flags & _FIXED_PITCH),
+        symbols=bool(_SYMBOLS.search(name)),
+        notation=bool(_NOTATION.search(name)),
+    )
+
+
+MAX_CHARS = 200_000  # on one page; a full newspaper page has about 20,000
+_MAX_SCAN_CHARACTERS = 30  # a scan may have a stamp or a page number as text
+_MIN_PICTURE_SHARE = 0.4  # of the page that the pictures of a scan cover
+_BLANKS = " \r\n\t\xa0"
+_HYPHEN_MARKS = "\x02\ufffe"  # pdfium's marks for a hyphen at a line end
+_MIN_SPACE_WIDTH = 0.2  # of the height; a wider gap between two characters is a space
+_MAX_TURNED_OVERLAP = 0.3  # of the height; between letters of a word that is not upright
+_MAX_BASE_SHIFT = 0.15  # of the height; between the edges of characters of one word
+
+
+def read_page(page: pypdfium2.PdfPage) -> PdfPage:
+    """Return the words and rules of a page, turned upright.
+
+    Raises:
+        pypdfium2.PdfiumError: the text cannot be read.
+    """
+    reader = _read_text(page)
+    bounds = Box(*page.get_bbox())
+    drawn = read_drawing(page)
+    marks = PageMarks(drawn.rules, list(links_of(page)))
+    figures = figures_of(drawn.shapes, partial(_text_lines, reader.words), bounds)
+    upright = upright_pages(reader.words, marks, bounds)
+    scanned = reader.visible < _MAX_SCAN_CHARACTERS and picture_share(page) >= _MIN_PICTURE_SHARE
+    return replace(
+        upright,
+        characters=reader.visible,
+        unmapped=reader.unmapped,
+        scanned=scanned,
+        figures=figures,
+        bounds=bounds,
+    )
+
+
+def _text_lines(words: Sequence[tuple[float, Word]]) -> list[PlacedLine]:
+    """Return the lines of a page in the order in which they are drawn, each with its box on the page."""
+    lines: list[PlacedLine] = []
+    runs: list[list[tuple[float, Word]]] = []
+    for degrees, word in words:
+        before = runs[-1][-1] if runs else None
+        if before is not None and before[0] == degrees and follows(before[1], word):
+            runs[-1].append((degrees, word))
+        else:
+            runs.append([(degrees, word)])
+    for run in runs:
+        (degrees, first), last = run[0], run[-1][1]
+        size = max(word.size for _, word in run)
+        box = Box(min(first.x0, last.x0), first.base - 0.25 * size, max(first.x1, last.x1), first.base + 0.8 * size)
+        text = " ".join(word.text for _, word in run)
+        lines.append(PlacedLine(text, box.turned(-degrees) if degrees else box))
+    return lines
+
+
+def placed_words(page: pypdfium2.PdfPage) -> Iterator[tuple[str, Box, float]]:
+    """Yield the words of a page in the order in which they are drawn: each with its box, and its direction.
+
+    The box is in the coordinates of the direction (`turning.turned_point`).
+
+    Raises:
+        pypdfium2.PdfiumError: the text cannot be read.
+    """
+    for degrees, word in _read_text(page).words:
+        yield word.text, Box(word.x0, word.base - 0.25 * word.size, word.x1, word.base + 0.8 * word.size), degrees
+
+
+def _read_text(page: pypdfium2.PdfPage) -> _TextReader:
+    text = page.get_textpage()
+    try:
+        reader = _TextReader(text)
+        reader.read()
+    finally:
+        text.close()
+    return reader
+
+
+class _TextReader:
+    """Joins the characters of a page into words, in the order in which they are drawn.
+
+    Attributes:
+        words: the words, each with its direction in degrees, placed in the coordinates of that direction.
+        visible: number of visible characters.
+        unmapped: number of visible characters that the font maps to no letter.
+    """
+
+    def __init__(self, text: pypdfium2.PdfTextPage) -> None:
+        self.words: list[tuple[float, Word]] = []
+        self.visible = 0
+        self.unmapped = 0
+        self._text = text
+        self._address = pdfium_calls.address_of(text.raw)
+        self._fonts: dict[int, Font] = {}
+        self._box = pdfium.FS_RECTF()  # bounding box of the current character
+        self._angle = 0.0  # pdfium's angle of the current character, from which its direction is measured
+        self._direction = 0.0
+        # The current word: its letters, the index of the first, its direction, their bounding box in the coordinates of
+        # that direction, whether a space precedes it, and whether each letter is to the left of the one before.
+        self._letters: list[str] = []
+        self._first = 0
+        self._rise = 0.0
+        self._left = self._right = self._bottom = self._top = 0.0
+        self._spaced = True
+        self._leftward = False
+
+    def read(self) -> None:
+        """Read the words."""
+        count = min(self._text.count_chars(), MAX_CHARS)
+        letters = [letter_of(pdfium_calls.unicode_of(self._address, index)) for index in range(count)]
+        for index, letter in enumerate(decode_cork(letters, lambda at: pdfium_calls.font_of(self._address, at))):
+            if letter in _HYPHEN_MARKS and self._letters:
+                self._letters.append("-")
+            elif letter in _BLANKS:
+                self._close()
+                self._spaced = True
+            elif letter < " ":
+                self.visible += 1
+                self.unmapped += 1
+            else:
+                self.visible += 1
+                self.unmapped += is_unmapped(letter)
+                self._take(index, letter)
+        self._close()
+
+    def _take(self, index: int, letter: str) -> None:
+        """Append a letter to the current word, or begin the next word with it."""
+        direction = self._direction_at(index)
+        left, bottom, right, top = self._edges(index, direction)
+        leftward = is_right_to_left(letter) or (bool(self._letters) and self._leftward and not letter.isalnum())
+        if self._letters:
+            height = self._top - self._bottom
+            level = (
+                abs(bottom - self._bottom) <= _MAX_BASE_SHIFT * height
+                and abs(top - self._top) <= _MAX_BASE_SHIFT * height
+            )
+            gap = self._left - right if leftward else left - self._right
+            turns = leftward != self._leftward or direction != self._rise
+            # pdfium orders the letters of a turned line like those of an upright one, so some come too early.
+            overlap = _MAX_TURNED_OVERLAP * height if direction else max(height, right - left)
+            if turns or not level or gap > _MIN_SPACE_WIDTH * height or gap < -overlap:
+                self._close()
+                self._spaced = not turns and (gap > _MIN_SPACE_WIDTH * min(height, top - bottom) or gap < -height)
+        if self._letters:
+            self._right = max(self._right, right)
+            self._left = min(self._left, left) if leftward else self._left
+        else:
+            self._first, self._rise = index, direction
+            self._left, self._right, self._bottom, self._top = left, right, bottom, top
+        self._letters.append(letter)
+        self._leftward = leftward
+
+    def _direction_at(self, index: int) -> float:
+        """Return the direction of a letter. Only its matrix tells it: pdfium's angle includes the slant of italics."""
+        angle = pdfium_calls.angle_of(self._address, index)
+        if angle != self._angle:
+            self._angle = angle
+            matrix = pdfium.FS_MATRIX()
+            known = pdfium.FPDFText_GetMatrix(self._text, index, ctypes.byref(matrix))
+            self._direction = direction_of(matrix.a, matrix.b) if known else 0.0
+        return self._direction
+
+    def _edges(self, index: int, direction: float) -> Box:
+        """Return the box of a letter in the coordinates of its direction."""
+        box = self._box
+        pdfium.FPDFText_GetLooseCharBox(self._text, index, ctypes.byref(box))
+        around = Box(box.left, box.bottom, box.right, box.top)
+        return letter_box(around, direction, self._size(index)) if direction else around
+
+    def _close(self) -> None:
+        """Complete the current word."""
+        letters, self._letters = "".join(self._letters), []
+        if not letters:
+            return
+        font = self._font()
+        content = normalize_letters(letters)
+        if len(content) == 1 and ((font.symbols and content.isalpha()) or is_private(content)):
+            content = "•"
+        if content:
+            size = self._size(self._first) or 1.0
+            word = Word(content, self._left, self._right, self._base(), size, spaced=self._spaced)
+            word.bold, word.italic, word.mono, word.notation = font.bold, font.italic, font.mono, font.notation
+            self.words.append((self._rise, word))
+
+    def _font(self) -> Font:
+        address = pdfium_calls.font_of(self._address, self._first)
+        if not address:
+            return Font()
+        if address not in self._fonts:
+            self._fonts[address] = font_at(address)
+        return self._fonts[address]
+
+    def _base(self) -> float:
+        """Return the height of the baseline, in the coordinates of the word's direction."""
+        x, y = ctypes.c_double(), ctypes.c_double()
+        pdfium.FPDFText_GetCharOrigin(self._text, self._first, ctypes.byref(x), ctypes.byref(y))
+        return turn_point(x.value, y.value, self._rise)[1] if self._rise else y.value
+
+    def _size(self, index: int) -> float:
+        """Return the font size of a character as drawn."""
+        size: float = pdfium.FPDFText_GetFontSize(self._text, index)
+        matrix = pdfium.FS_MATRIX()
+        if pdfium.FPDFText_GetMatrix(self._text, index, ctypes.byref(matrix)):
+            size *= (matrix.c**2 + matrix.d**2) ** 0.5
+        return size

@@ -1,0 +1,147 @@
+"""Draws the figures of a PDF as pictures, or counts them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pypdfium2
+import pypdfium2.raw as pdfium
+from PIL import Image, ImageChops
+
+from turnmark.corpora.readers.pdf.figures.figure_places import FigurePlaces
+from turnmark.corpora.readers.pdf.page.page_records import PdfFigure, PdfPage
+from turnmark.corpora.readers.pictures.collector import MAX_PICTURES, PictureCollector, is_large_enough
+from turnmark.corpora.readers.pictures.conversion import MAX_PIXELS, MAX_SIDE_PIXELS, encode_image
+from turnmark.corpora.readers.registry import ProgressCallback
+from turnmark.corpora.types import Picture, ShareBox
+
+_DPI = 150  # of a drawing; a picture has its own resolution
+_MIN_DENSITY = 100 / 72  # pixels per point, so that labels next to a coarse picture are legible
+_VIRTUAL_PIXELS = 100_000  # side of an imagined picture of the page, to measure shares of it
+_MIN_SCANNED_WORDS = 30  # that OCR reads on a page; with fewer, the page is a picture
+_TRIM_PIXELS = 6  # that stay around a drawing when its empty margin is cut off
+
+
+def with_described_figures(pages: Sequence[PdfPage], read: Sequence[PdfPage]) -> list[PdfPage]:
+    """Return the pages with the figures that are to be described: not the picture of a page that OCR read.
+
+    Args:
+        pages: the pages before OCR.
+        read: the pages after OCR. A page with hardly any words is a photograph or a drawing rather than a scan.
+    """
+    return [
+        replace(page, figures=[]) if after is not page and len(after.words) >= _MIN_SCANNED_WORDS else page
+        for page, after in zip(pages, read, strict=True)
+    ]
+
+
+def take_figures(
+    file: pypdfium2.PdfDocument,
+    pages: Sequence[PdfPage],
+    places: FigurePlaces,
+    collector: PictureCollector,
+    progress: ProgressCallback,
+) -> tuple[Picture, ...]:
+    """Write the figures of all pages as pictures, and return them in the order of the text.
+
+    Without a folder for them they are counted. Then a picture at the same place of several pages counts once.
+    """
+    if collector.folder is not None:
+        return _draw_figures(file, pages, places, collector, progress)
+    seen: set[str] = set()
+    for figure in (figure for page in pages for figure in page.figures):
+        if not figure.mark or figure.mark not in seen:
+            collector.count()
+        seen.add(figure.mark)
+    return ()
+
+
+def _draw_figures(
+    file: pypdfium2.PdfDocument,
+    pages: Sequence[PdfPage],
+    places: FigurePlaces,
+    collector: PictureCollector,
+    progress: ProgressCallback,
+) -> tuple[Picture, ...]:
+    for index, page in enumerate(pages):
+        for box, image, figure in _figure_images(file, index, page.figures, collector):
+            progress(index + 1, len(pages))
+            encoded = encode_image(image)
+            if encoded is not None and is_large_enough(encoded.width, encoded.height):
+                place = places.place(index, page, figure)
+                collector.add(encoded, place.caption, index + 1, box, place.start)
+    return tuple(sorted(collector.pictures, key=lambda picture: picture.start))
+
+
+def _figure_images(
+    file: pypdfium2.PdfDocument, index: int, figures: Sequence[PdfFigure], collector: PictureCollector
+) -> Iterator[tuple[ShareBox, Image.Image, PdfFigure]]:
+    """Yield the figures of a page, each with its place on the page as seen and its picture."""
+    if not figures:
+        return
+    page = file[index]
+    try:
+        for figure in figures:
+            if len(collector.pictures) >= MAX_PICTURES:
+                collector.count_surplus()
+            elif figure.pixels > MAX_PIXELS:
+                collector.count_undrawable()
+            elif (shares := _shares(page, figure)) is not None:
+                yield _draw(page, figure, shares)
+    except pypdfium2.PdfiumError:
+        collector.count_undrawable()
+    finally:
+        page.close()
+
+
+def _draw(page: pypdfium2.PdfPage, figure: PdfFigure, shares: ShareBox) -> tuple[ShareBox, Image.Image, PdfFigure]:
+    width, height = page.get_size()
+    left, top, right, bottom = shares
+    longest = max((right - left) * width, (bottom - top) * height, 1.0)
+    scale = min(max(figure.density, _MIN_DENSITY) if figure.density else _DPI / 72, MAX_SIDE_PIXELS / longest)
+    crop = (left * width, (1 - bottom) * height, (1 - right) * width, top * height)
+    image = page.render(scale=scale, crop=crop).to_pil().convert("RGB")
+    if figure.mark:
+        return shares, image, figure
+    # What an included drawing clips still counts in its box, so there may be a wide empty margin.
+    trimmed = _content_box(image)
+    across, down = (right - left) / image.width, (bottom - top) / image.height
+    inner = (
+        left + trimmed[0] * across, top + trimmed[1] * down, left + trimmed[2] * across, top + trimmed[3] * down
+    )  # fmt: skip
+    return inner, image.crop(trimmed), figure
+
+
+def _content_box(image: Image.Image) -> tuple[int, int, int, int]:
+    """Return the box of a picture without its empty margin."""
+    ground = Image.new("RGB", image.size, image.getpixel((0, 0)))
+    found = ImageChops.difference(image, ground).getbbox()
+    if found is None:
+        return (0, 0, *image.size)
+    left, top, right, bottom = found
+    return (
+        max(0, left - _TRIM_PIXELS),
+        max(0, top - _TRIM_PIXELS),
+        min(image.width, right + _TRIM_PIXELS),
+        min(image.height, bottom + _TRIM_PIXELS),
+    )
+
+
+def _shares(page: pypdfium2.PdfPage, figure: PdfFigure) -> ShareBox | None:
+    """Return the place of a figure as shares of the page as seen; None if it is outside of the page."""
+    corners = [
+        _share(page, x, y) for x in (figure.box.left, figure.box.right) for y in (figure.box.bottom, figure.box.top)
+    ]
+    xs, ys = [min(max(x, 0.0), 1.0) for x, _ in corners], [min(max(y, 0.0), 1.0) for _, y in corners]
+    shares = (min(xs), min(ys), max(xs), max(ys))
+    width, height = page.get_size()
+    # pdfium refuses to draw less than a pixel.
+    return shares if (shares[2] - shares[0]) * width >= 1 and (shares[3] - shares[1]) * height >= 1 else None
+
+
+def _share(page: pypdfium2.PdfPage, x: float, y: float) -> tuple[float, float]:
+    across, down = ctypes.c_int(), ctypes.c_int()
+    pdfium.FPDF_PageToDevice(page, 0, 0, _VIRTUAL_PIXELS, _VIRTUAL_PIXELS, 0, x, y, across, down)
+    return across.value / _VIRTUAL_PIXELS, down.value / _VIRTUAL_PIXELS

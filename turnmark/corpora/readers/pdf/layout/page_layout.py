@@ -1,0 +1,94 @@
+"""Turns pages into columns of lines and tables in reading order, and removes what is not text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from turnmark.corpora.readers.pdf.layout.clutter import drop_line_numbers, drop_overlays
+from turnmark.corpora.readers.pdf.layout.columns import columns_in_order
+from turnmark.corpora.readers.pdf.layout.contents import Contents
+from turnmark.corpora.readers.pdf.layout.dot_leaders import without_leaders
+from turnmark.corpora.readers.pdf.layout.running_headers import drop_running_headers
+from turnmark.corpora.readers.pdf.page.boxes import PdfColumn, PdfLine, Segment
+from turnmark.corpora.readers.pdf.page.lines import lines_of, segments_of
+from turnmark.corpora.readers.pdf.page.page_records import PdfPage
+from turnmark.corpora.readers.pdf.tables.aligned_tables import with_aligned_tables
+from turnmark.corpora.readers.pdf.tables.ruled_tables import find_ruled_tables
+
+
+@dataclass
+class PageLayout:
+    """The columns of one page.
+
+    Attributes:
+        page: its index from 0.
+        wide: whether it is wider than tall, like a slide.
+        aside: whether it is text of that page in another direction than the rest.
+    """
+
+    page: int
+    columns: list[PdfColumn]
+    wide: bool = False
+    aside: bool = False
+
+
+class Layout(NamedTuple):
+    """The pages of a document, each followed by its asides, and what was left out: reason -> count."""
+
+    pages: list[PageLayout]
+    left_out: Counter[str]
+
+
+def lay_out(pages: Sequence[PdfPage]) -> Layout:
+    """Return the columns of each page. Words that are not text are removed from the pages."""
+    left_out = Counter[str]()
+    left_out["words of watermarks"] = sum(page.slanted for page in pages)
+    left_out["line numbers"] = sum(map(drop_line_numbers, pages))
+    for degrees in sorted({each.degrees for page in pages for each in (page, *page.asides)}):
+        headers = drop_running_headers([_in_direction(page, degrees) for page in pages])
+        left_out["running headers and page numbers"] += headers
+    left_out["slides that the next one repeats"] = drop_overlays(pages)
+    segments = [segments_of(page.words) for page in pages]
+    contents = Contents([[segment.text for segment in each] for each in segments], [page.links for page in pages])
+    layouts: list[PageLayout] = []
+    for index, page in enumerate(pages):
+        gone = _contents_lines(index, segments[index], contents)
+        left_out["lines of contents and indexes"] += len(gone)
+        pointers = {segment for line in gone for segment in line.segments}
+        kept = [segment for segment in segments[index] if segment not in pointers]
+        layouts.append(PageLayout(index, _columns(kept, page), page.width > page.height))
+        for aside in page.asides:
+            columns = _columns(segments_of(aside.words), aside)
+            left_out["numbers along the axes of drawings"] += sum(map(_drop_wordless_lines, columns))
+            layouts.append(PageLayout(index, columns, aside=True))
+    return Layout(layouts, +left_out)
+
+
+def _in_direction(page: PdfPage, degrees: int) -> PdfPage:
+    """Return the page, or its aside, whose text runs in a direction: headers are upright on turned pages too."""
+    found = (each for each in (page, *page.asides) if each.degrees == degrees)
+    return next(found, None) or PdfPage(page.width, page.height, [], [])
+
+
+def _columns(segments: Sequence[Segment], page: PdfPage) -> list[PdfColumn]:
+    tables, rest = find_ruled_tables(without_leaders(segments), page.rules)
+    return [with_aligned_tables(PdfColumn(lines_of(boxes))) for boxes in columns_in_order([*rest, *tables])]
+
+
+def _drop_wordless_lines(column: PdfColumn) -> int:
+    """Remove the lines without letters, which turned text has along an axis, and return their number."""
+    kept = [item for item in column.items if not isinstance(item, PdfLine) or any(map(str.isalpha, item.text))]
+    dropped = len(column.items) - len(kept)
+    column.items = kept
+    return dropped
+
+
+def _contents_lines(index: int, segments: list[Segment], contents: Contents) -> list[PdfLine]:
+    """Return the lines of a page that only point to pages."""
+    if not contents.may_be_in(index):
+        return []
+    columns = [PdfColumn(lines_of(boxes)) for boxes in columns_in_order([*segments])]
+    return contents.lines(index, [line for column in columns for line in column.lines])

@@ -1,0 +1,181 @@
+"""Segments, lines, tables and columns, which the words of a page form.
+
+They are compared by identity, so they can be dictionary keys. Their properties are cached: to add words, make a new
+object.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+from turnmark.corpora.readers.pdf.page.page_records import Word
+from turnmark.corpora.text.segmentation import CJK
+
+HAN = re.compile(f"[{CJK}]")
+_RAISED_DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(eq=False)
+class Segment:
+    """Words of one line without a wide gap between them; `is_led`: dot leaders lead to them."""
+
+    words: list[Word]
+    is_led: bool = False
+
+    @cached_property
+    def x0(self) -> float:
+        return min(word.x0 for word in self.words)
+
+    @cached_property
+    def x1(self) -> float:
+        return max(word.x1 for word in self.words)
+
+    @cached_property
+    def size(self) -> float:
+        """The size of the largest word."""
+        return max(word.size for word in self.words)
+
+    @cached_property
+    def base(self) -> float:
+        """The baseline of the largest word, so that a superscript does not shift the line."""
+        return max(self.words, key=lambda word: (word.size, len(word.text))).base
+
+    @cached_property
+    def text(self) -> str:
+        """The text, with raised numbers as superscript digits."""
+        return join_words([self._raised(word) for word in self.words])
+
+    def _raised(self, word: Word) -> Word:
+        if word.text.isdecimal() and word.size < 0.85 * self.size and word.base > self.base + 0.15 * self.size:
+            return replace(word, text=word.text.translate(_RAISED_DIGITS), spaced=False)
+        return word
+
+    @property
+    def y0(self) -> float:
+        return self.base - 0.25 * self.size
+
+    @property
+    def y1(self) -> float:
+        return self.base + 0.8 * self.size
+
+
+class Style(NamedTuple):
+    """The style of a line; its size is rounded to half a point."""
+
+    size: float
+    bold: bool
+    italic: bool
+
+
+@dataclass(eq=False)
+class PdfLine:
+    """A line of one column: its segments from left to right."""
+
+    segments: list[Segment]
+
+    @cached_property
+    def words(self) -> list[Word]:
+        return [word for segment in self.segments for word in segment.words]
+
+    @cached_property
+    def x0(self) -> float:
+        return self.segments[0].x0
+
+    @cached_property
+    def x1(self) -> float:
+        return max(segment.x1 for segment in self.segments)
+
+    @cached_property
+    def base(self) -> float:
+        return max(self.segments, key=lambda segment: segment.size).base
+
+    @cached_property
+    def size(self) -> float:
+        """The size of most of its characters."""
+        sizes = Counter[float]()
+        for word in self.words:
+            sizes[round(word.size, 1)] += len(word.text)
+        return sizes.most_common(1)[0][0]
+
+    @cached_property
+    def text(self) -> str:
+        return " ".join(segment.text for segment in self.segments)
+
+    @cached_property
+    def plain_text(self) -> str:
+        """Its words in ordinary fonts: without those of formulas and of music."""
+        return " ".join(word.text for word in self.words if not word.notation)
+
+    def share(self, style: Literal["bold", "italic", "mono"]) -> float:
+        """Return the share of its characters that have a style."""
+        total = sum(len(word.text) for word in self.words)
+        return sum(len(word.text) for word in self.words if getattr(word, style)) / total
+
+    @cached_property
+    def bold(self) -> bool:
+        """Whether its words are bold. Words in a fixed-width font are ignored unless there are no others."""
+        words = [word for word in self.words if not word.mono] or self.words
+        return sum(len(word.text) for word in words if word.bold) > 0.9 * sum(len(word.text) for word in words)
+
+    @cached_property
+    def mono(self) -> bool:
+        return self.share("mono") > 0.9
+
+    @cached_property
+    def style(self) -> Style:
+        return Style(round(self.size * 2) / 2, self.bold, self.share("italic") > 0.9)
+
+
+@dataclass(eq=False)
+class PdfTable:
+    """Rows of cells; the first row is its header."""
+
+    rows: list[list[str]]
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+    terms: bool = False  # not a table, but terms with explanations next to them
+
+    @property
+    def base(self) -> float:
+        return self.y0
+
+
+SegmentOrTable = Segment | PdfTable
+LineOrTable = PdfLine | PdfTable
+
+
+@dataclass
+class PdfColumn:
+    """Lines and tables from top to bottom."""
+
+    items: list[LineOrTable]
+
+    @property
+    def lines(self) -> list[PdfLine]:
+        return [item for item in self.items if isinstance(item, PdfLine)]
+
+
+def join_words(words: Sequence[Word]) -> str:
+    """Return the words as text, with a space wherever the page has one."""
+    pieces = [word.text for word in words[:1]]
+    for before, word in pairwise(words):
+        pieces.append(f" {word.text}" if _are_apart(before, word) else word.text)
+    return "".join(pieces)
+
+
+def _are_apart(before: Word, word: Word) -> bool:
+    gap = word.x0 - before.x1
+    size = min(before.size, word.size)
+    if gap > 0.35 * size:
+        return True
+    if HAN.match(before.text[-1]) and HAN.match(word.text[0]):
+        return False
+    return word.spaced and gap > -0.5 * size

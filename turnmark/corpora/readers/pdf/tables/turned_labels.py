@@ -1,0 +1,151 @@
+"""Places short turned labels, such as column names that are written upwards, in the table that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from turnmark.corpora.readers.pdf.page.boxes import Segment
+from turnmark.corpora.readers.pdf.page.geometry import Box
+from turnmark.corpora.readers.pdf.page.lines import segments_of
+from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Word
+from turnmark.corpora.readers.pdf.tables.ruled_tables import RuleGrid, rule_grids
+
+_MAX_LABELS = 300  # on one page; a map has more
+_MAX_CELL_LINES = 5  # lines of turned text next to each other in one cell
+_MIN_LABELS = 3  # above columns without rules between them
+_MAX_EDGE_DIFFERENCE = 3.0  # points between the lower ends of such labels
+_MAX_DISTANCE_BELOW = 3.0  # of the size; from a label to the column below it
+_MEETING_GAP = 2.0  # points by which a rule may miss a corner
+
+
+@dataclass(eq=False)
+class _Label:
+    """A line of turned text, with its box on the upright page."""
+
+    segment: Segment
+    box: Box
+
+
+def place_labels(aside: PdfPage, side: int, page: PdfPage) -> list[Word]:
+    """Return the labels of a table as words of the upright page, and remove their words from the aside.
+
+    Args:
+        aside: the text in one other direction.
+        side: by how many degrees it is turned further than the text of the page: 90, 180 or 270.
+    """
+    segments = segments_of(aside.words)
+    if side == 180 or len(segments) > _MAX_LABELS:
+        return []
+    labels = [_Label(segment, _box_on(page, segment, side)) for segment in segments]
+    placed: list[Word] = []
+    taken: set[_Label] = set()
+    for grid in rule_grids(page.rules):
+        inside = _labels_inside(grid, labels, page.words)
+        for cell, lines in _in_cells(inside, grid):
+            taken.update(lines)
+            placed += [_as_word(lines, top - lines[0].segment.size) for top in _row_tops(cell, grid)]
+    for group in _above_columns([label for label in labels if label not in taken], page.words):
+        taken.update(group)
+        placed.append(_as_word(group, min(label.box.bottom for label in group) + 0.25 * group[0].segment.size))
+    gone = {word for label in taken for word in label.segment.words}
+    aside.words = [word for word in aside.words if word not in gone]
+    return placed
+
+
+def _box_on(page: PdfPage, segment: Segment, side: int) -> Box:
+    """Return the box of a line on the upright page."""
+    if side == 90:
+        return Box(page.width - segment.y1, segment.x0, page.width - segment.y0, segment.x1)
+    return Box(segment.y0, page.height - segment.x1, segment.y1, page.height - segment.x0)
+
+
+def _as_word(lines: Sequence[_Label], base: float) -> Word:
+    """Return lines of turned text as one word, which is narrow so that it does not meet its neighbors."""
+    lines = sorted(lines, key=lambda label: -label.segment.base)
+    middle = (min(label.box.left for label in lines) + max(label.box.right for label in lines)) / 2
+    first = lines[0].segment.words[0]
+    text = " ".join(label.segment.text for label in lines)
+    return replace(first, text=text, x0=middle - 0.1 * first.size, x1=middle + 0.1 * first.size, base=base, spaced=True)
+
+
+def _labels_inside(grid: RuleGrid, labels: Iterable[_Label], words: Iterable[Word]) -> list[_Label]:
+    """Return the labels within a grid; none if it has more turned lines than upright words, so that all is turned."""
+    across, down = grid
+    x0, x1 = min(rule.x0 for rule in across), max(rule.x1 for rule in across)
+    y0, y1 = min(rule.y0 for rule in down), max(rule.y1 for rule in down)
+    inside = [
+        label
+        for label in labels
+        if x0 <= (label.box.left + label.box.right) / 2 <= x1 and y0 <= (label.box.bottom + label.box.top) / 2 <= y1
+    ]
+    upright = sum(x0 <= (word.x0 + word.x1) / 2 <= x1 and y0 <= word.base <= y1 for word in words) if inside else 0
+    return inside if len(inside) <= upright else []
+
+
+def _in_cells(labels: Iterable[_Label], grid: RuleGrid) -> Iterator[tuple[Box, list[_Label]]]:
+    """Yield the narrow cells between rules, with the labels inside each."""
+    cells: dict[Box, list[_Label]] = {}
+    for label in labels:
+        cell = _cell_around(label.box, grid)
+        if cell and cell.right - cell.left <= _MAX_CELL_LINES * 1.2 * label.segment.size:
+            cells.setdefault(cell, []).append(label)
+    yield from cells.items()
+
+
+def _cell_around(box: Box, grid: RuleGrid) -> Box | None:
+    """Return the cell that the nearest rules form around a box; None if a side has no rule."""
+    x, y = (box.left + box.right) / 2, (box.bottom + box.top) / 2
+    across, down = grid
+    beside = [rule.x0 for rule in down if rule.y0 - _MEETING_GAP <= y <= rule.y1 + _MEETING_GAP]
+    level = [rule.y0 for rule in across if rule.x0 - _MEETING_GAP <= x <= rule.x1 + _MEETING_GAP]
+    left, right = [edge for edge in beside if edge <= x], [edge for edge in beside if edge > x]
+    below, above = [edge for edge in level if edge <= y], [edge for edge in level if edge > y]
+    if not left or not right or not below or not above:
+        return None
+    return Box(max(left), max(below), min(right), min(above))
+
+
+def _row_tops(cell: Box, grid: RuleGrid) -> list[float]:
+    """Return the upper edges of the rows next to a cell: a cell that spans rows repeats its text in each of them."""
+    beside = {
+        rule.y0
+        for rule in grid[0]
+        if rule.x0 - _MEETING_GAP <= cell.right < rule.x1 and cell.bottom + _MEETING_GAP < rule.y0 < cell.top
+    }
+    tops: list[float] = []
+    for top in sorted({*beside, cell.top}, reverse=True):
+        if not tops or tops[-1] - top > _MEETING_GAP:
+            tops.append(top)
+    return tops
+
+
+def _above_columns(labels: Sequence[_Label], words: Sequence[Word]) -> Iterator[list[_Label]]:
+    """Yield the labels, each with its lines, that end at one height just above a column of words."""
+    over = [label for label in labels if any(_is_over(label, word) for word in words)]
+    rows = [[other for other in over if _ends_level(label, other)] for label in over]
+    columns: list[list[_Label]] = []
+    row = max(rows, key=len, default=[])
+    for label in sorted(row, key=lambda label: label.box.left):
+        near = columns[-1][-1] if columns else None
+        if near and label.box.left - near.box.right < 0.2 * label.segment.size:
+            columns[-1].append(label)  # the next line of the same label
+        else:
+            columns.append([label])
+    if len(columns) >= _MIN_LABELS:
+        yield from columns
+
+
+def _ends_level(label: _Label, other: _Label) -> bool:
+    return abs(label.box.bottom - other.box.bottom) <= _MAX_EDGE_DIFFERENCE
+
+
+def _is_over(label: _Label, word: Word) -> bool:
+    """Return whether a word is just below a label."""
+    gap = label.box.bottom - (word.base + 0.7 * word.size)
+    margin = 0.5 * label.segment.size
+    return (
+        -0.5 * word.size < gap < _MAX_DISTANCE_BELOW * label.segment.size
+        and word.x0 < label.box.right + margin
+        and word.x1 > label.box.left - margin
+    )

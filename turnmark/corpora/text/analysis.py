@@ -1,0 +1,164 @@
+"""Turns a text into index terms: lower-cased and stemmed words without stop words.
+
+Scripts that are written without spaces have no words to look up, so parts of a run of characters are terms there:
+single characters and pairs for Han and kana, pairs for Hangul, three characters for Thai, Lao, Khmer and Burmese.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+
+from turnmark.corpora.text.function_words import function_words_of
+from turnmark.corpora.text.languages import LANGUAGES, UNSPACED_LANGUAGES, Language, elided_words, without_elision
+from turnmark.corpora.text.segmentation import CJK, words_with_spans
+
+Analyzer = Callable[[str], list[str]]
+"""A function from a text to its index terms, in order, with repeats."""
+
+_UNSPACED_LETTERS = re.compile("[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_HANGUL = re.compile("[\uac00-\ud7a3]")
+_CHARACTER = re.compile(f"[{CJK}]")
+
+
+MAX_CACHED_STEMS = 1_000_000
+"""Maximum stems that are cached for a language; a server must not keep every word that it is asked about."""
+
+
+@cache
+def open_analyzer(language: str) -> Analyzer:
+    """Return the analyzer of a language by its code; the one without stemming for `none` and unknown languages.
+
+    Stems are cached.
+    """
+    row = LANGUAGES.get(language, Language(name=language))
+    stem = _open_stemmer(row.stemmer)
+    stop_words = _stop_words_of(language, row)
+    stems: dict[str, str] = {}
+
+    def stemmed(word: str) -> str:
+        if word not in stems:
+            if len(stems) >= MAX_CACHED_STEMS:
+                stems.clear()
+            stems[word] = stem(word)
+        return stems[word]
+
+    def analyze(text: str) -> list[str]:
+        terms = []
+        for word in _words_of(text, language):
+            if word not in stop_words:
+                terms.append(stemmed(word))
+        if row.word_pairs:
+            terms += [f"{first} {second}" for first, second in pairwise(terms)]
+        return terms
+
+    return analyze
+
+
+def _open_stemmer(name: str) -> Callable[[str], str]:
+    if not name:
+        return lambda word: word
+    import Stemmer
+
+    stem: Callable[[str], str] = Stemmer.Stemmer(name, 0).stemWord
+    return stem
+
+
+_PARTS_OF_RUNS = UNSPACED_LANGUAGES | {"ko"}
+"""Languages whose index terms are parts of runs of characters, and no words."""
+
+
+def _stop_words_of(language: str, row: Language) -> frozenset[str]:
+    """Return a list of `bm25s.stopwords` or, without one, the function words of a language.
+
+    English has the long list: "how do I" must not outweigh a rare name (nDCG@5 on the MTRAG pools, last turn: .241 and
+    .114; with Lucene's short list .221 and .093).
+    """
+    if row.stop_words:
+        return frozenset(getattr(_stop_word_lists(), f"STOPWORDS_{row.stop_words}"))
+    return frozenset() if language in _PARTS_OF_RUNS else function_words_of(language)
+
+
+@cache
+def _stop_word_lists() -> ModuleType:
+    """Return the module `bm25s.stopwords`, without importing bm25s, which takes half a second: it imports scipy."""
+    package = find_spec("bm25s")
+    assert package is not None
+    assert package.origin is not None
+    spec = spec_from_file_location("bm25s_stopwords", Path(package.origin).with_name("stopwords.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+MIN_UNPREFIXED_LETTERS = 3
+"""Minimum letters of a Hebrew word without its prefixes."""
+MAX_PREFIXES = 2
+"""Maximum prefixes that are removed from a word, such as "and the"."""
+
+
+def _words_of(text: str, language: str) -> Iterator[str]:
+    """Yield the terms of a text before stemming, in the order of the text.
+
+    A word is separated from the elided word before it ("l'imprimante"). A word that may have prefixes, as in Hebrew, is
+    a term with and without them, since a prefix looks like any other first letter.
+    """
+    elides = bool(elided_words(language))
+    prefixes = LANGUAGES[language].prefixes.split() if language in LANGUAGES else ()
+    for word in _terms_of(text):
+        yield without_elision(word, language) if elides else word
+        for removed in range(1, MAX_PREFIXES + 1):
+            if word[removed - 1] not in prefixes or len(word) - removed < MIN_UNPREFIXED_LETTERS:
+                break
+            yield word[removed:]
+
+
+def _terms_of(text: str) -> Iterator[str]:
+    """Yield the words of a text in order; for scripts without spaces, parts of their runs."""
+    previous_end, previous = -1, ""
+    for word, start, end in words_with_spans(text):
+        if _CHARACTER.match(word):
+            yield word
+            if previous and previous_end == start:
+                yield previous + word
+            previous_end, previous = end, word
+        elif _UNSPACED_LETTERS.search(word):
+            yield from _grams(word, 3)
+        elif _HANGUL.search(word):
+            yield from _grams(word, 2)
+        else:
+            yield word
+
+
+def _grams(word: str, size: int) -> Iterator[str]:
+    """Yield all substrings of a word with the given number of characters, or the word itself if it is shorter."""
+    for start in range(max(len(word) - size, 0) + 1):
+        yield word[start : start + size]
+
+
+def join_analyzers(languages: Iterable[str]) -> Analyzer:
+    """Return the analyzer of queries over texts in several languages: a query is analyzed in each of them."""
+    return unite([open_analyzer(language) for language in dict.fromkeys(languages)])
+
+
+def unite(analyzers: Sequence[Analyzer]) -> Analyzer:
+    """Return an analyzer that combines the terms of several; a term gets the highest count that any of them gives
+    it."""
+    if len(analyzers) == 1:
+        return analyzers[0]
+
+    def analyze(text: str) -> list[str]:
+        united: Counter[str] = Counter()
+        for analyzer in analyzers:
+            united |= Counter(analyzer(text))
+        return list(united.elements())
+
+    return analyze

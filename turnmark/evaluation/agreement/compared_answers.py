@@ -1,0 +1,326 @@
+"""Gather the answers of `agreement`, with ratings of people and scores of another judge or of our runs.
+
+A rating belongs to an answer, not to a task: a run's scores are added to a rated answer only if the run's answer to the
+task is the same text.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.home import file_sha256
+from turnmark.corpora.benchmarks.inspector_raget import HumanEvaluation, read_evaluation
+from turnmark.corpora.benchmarks.task_ids import canonical_id, conversation_of
+from turnmark.corpora.jsonl_rows import JsonRow, get_non_blank, get_objects, get_string, json_lines
+from turnmark.corpora.text.segmentation import strip_citations
+from turnmark.corpora.types import Problem
+from turnmark.evaluation.records import Sample, Summary
+from turnmark.evaluation.report.finished_runs import StoredRun, distinct_names, read_one, samples, scores
+from turnmark.evaluation.report.rating_page import is_key, is_ratings, read_rated_answers
+from turnmark.evaluation.scores.score_tally import Facts, read_facts
+from turnmark.evaluation.tasks.rating_form import ANSWER_PROPERTIES
+
+FANC_MEAN = "FANC"
+"""Harmonic mean of an answer's four ratings, each the median of the raters."""
+_BASELINE_SUFFIXES = ("[lead]", "[-lead]", "[always-unknown]")
+_RATIO_PREFIXES = ("unknown.", "clarify.", "hidden.")  # ratios of counts, which do not score a single sample
+MAX_ABSOLUTE_SCORE = 1e100
+"""Maximum absolute value of a score; larger numbers and NaN are rejected."""
+CONDITIONED_SUFFIX = "_idk"
+"""Suffix of the conditioned scores of an official file, which are 0 where the paper's rule gives 1."""
+
+
+@dataclass
+class ComparedAnswer:
+    """An answer with its ratings and scores.
+
+    Attributes:
+        ratings: property -> one rating for each person.
+        reference: property -> reference score: the median of the raters, or another judge's score.
+        scores: metric -> value.
+    """
+
+    task: str
+    system: str
+    text: str
+    answerability: str | None = None
+    ratings: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    reference: dict[str, float] = field(default_factory=dict)
+    scores: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def conversation(self) -> str:
+        """The conversation, which is the cluster of the bootstrap."""
+        return conversation_of(self.task)
+
+
+@dataclass
+class Rows:
+    """All answers of a request.
+
+    Attributes:
+        people: whether the reference scores are ratings of people.
+        properties: names of the reference scores, in the order of the tables.
+        metrics: names of the scores that are compared with them.
+        points: property -> step of its scale.
+        systems: system -> displayed name.
+    """
+
+    sources: list[str] = field(default_factory=list)
+    answers: list[ComparedAnswer] = field(default_factory=list)
+    people: bool = False
+    properties: list[str] = field(default_factory=list)
+    metrics: list[str] = field(default_factory=list)
+    points: dict[str, float] = field(default_factory=dict)
+    systems: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+
+def gather(paths: Sequence[Path]) -> Rows:
+    """Read the files, then add the runs' scores to their answers; without files, the runs' answers are the rows.
+
+    Raises:
+        RequestError: a source cannot be read or used, or there is no answer.
+    """
+    errors = ErrorCollector()
+    rows = Rows()
+    paths = list(dict.fromkeys(paths))
+    names = dict(zip(paths, distinct_names(paths), strict=True))
+    files = [path for path in paths if path.is_file()]
+    by_content: dict[str, Path] = {}
+    for path in files:
+        first = by_content.setdefault(file_sha256(path), path)
+        if first is not path:
+            errors.add(f"{names[first]} and {names[path]} are the same file; name one of them")
+    errors.raise_all()
+    errors.collect(_add_pages, files, rows)
+    for path in files:
+        if not (is_key(path) or is_ratings(path)):
+            errors.collect(_add_file, path, names[path], rows)
+    occurrences = Counter((answer.task, answer.system) for answer in rows.answers)
+    duplicates = [key for key, count in occurrences.items() if count > 1]
+    if duplicates:
+        first_task, _ = duplicates[0]
+        errors.add(f"{len(duplicates)} answers are in several files (the first: {first_task!r}); name one of the files")
+    runs = {names[path]: errors.collect(read_one, path) for path in paths if path not in files}
+    errors.raise_all()
+    add_run = _add_scores if files else _add_run_answers
+    for name, run in runs.items():
+        assert run is not None, "errors.raise_all() raised otherwise"
+        errors.collect(add_run, run, name, rows)
+    errors.raise_all()
+    rows.metrics = list(dict.fromkeys(name for answer in rows.answers for name in answer.scores))
+    if not rows.answers:
+        raise RequestError("the named files and runs contain no readable answer")
+    return rows
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def _add_pages(files: Sequence[Path], rows: Rows) -> None:
+    """Add the ratings of pages of `report --rate`."""
+    rating_files = [path for path in files if is_ratings(path)]
+    for key in filter(is_key, files):
+        rated_list, problems = read_rated_answers(key, rating_files)
+        answers: list[ComparedAnswer] = []
+        for rated in rated_list:
+            answer = ComparedAnswer(rated.task, rated.system, rated.text, answerability=rated.answerability)
+            answers.append(_rate(answer, rated.ratings))
+        rows.people = True
+        rows.problems += problems
+        _add_properties(rows, [name for answer in answers for name in answer.reference])
+        rows.points |= dict.fromkeys((*ANSWER_PROPERTIES, "rating"), 1.0) | {"win-rate": 50.0}
+        rows.systems |= {answer.system: answer.system for answer in answers}
+        rows.answers += answers
+        rows.sources += [key.name, *(path.name for path in rating_files)]
+
+
+def _rate(answer: ComparedAnswer, ratings: Mapping[str, Sequence[float]]) -> ComparedAnswer:
+    """Set an answer's ratings, their medians, and the harmonic mean of the four; return the answer."""
+    answer.ratings = {name: tuple(values) for name, values in ratings.items()}
+    answer.reference = {name: float(statistics.median(values)) for name, values in ratings.items()}
+    if all(name in answer.reference for name in ANSWER_PROPERTIES):
+        answer.reference[FANC_MEAN] = statistics.harmonic_mean([answer.reference[name] for name in ANSWER_PROPERTIES])
+    return answer
+
+
+def _add_properties(rows: Rows, names: Sequence[str]) -> None:
+    rows.properties = list(dict.fromkeys((*rows.properties, *names)))
+
+
+def _add_file(path: Path, name: str, rows: Rows) -> None:
+    """Add a file of ratings (one JSON object) or of official predictions (`.jsonl`)."""
+    if path.suffix == ".jsonl":
+        _add_lines(path, name, rows)
+    else:
+        _add_evaluation(read_evaluation(path), rows)
+    rows.sources.append(name)
+
+
+def _add_evaluation(content: HumanEvaluation, rows: Rows) -> None:
+    rows.people |= bool(content.people)
+    rows.problems += content.problems
+    rows.points |= content.points
+    rows.systems |= content.models
+    ordered = [name for name in ("win-rate", *ANSWER_PROPERTIES) if name in content.people]
+    if all(name in content.people for name in ANSWER_PROPERTIES):
+        ordered.append(FANC_MEAN)
+    _add_properties(rows, ordered)
+    _add_properties(rows, content.people)
+    for rated in content.answers:
+        answer = ComparedAnswer(
+            canonical_id(rated.task),
+            rated.model,
+            rated.response,
+            answerability=content.tasks[rated.task].answerability,
+            scores=dict(rated.scores),
+        )
+        ratings: dict[str, list[float]] = {}
+        for name, by_person in rated.ratings.items():
+            if name in content.people:
+                ratings[name] = list(by_person.values())
+        rows.answers.append(_rate(answer, ratings))
+
+
+def _add_lines(path: Path, name: str, rows: Rows) -> None:
+    """Add an official prediction file with another judge's scores under `metrics`; the file name is the system's."""
+    system = name.removesuffix(path.suffix)
+    rows.systems[system] = system
+    answers: list[ComparedAnswer] = []
+    for number, row in json_lines(path, name):
+        if isinstance(row, Problem):
+            rows.problems.append(row)
+            continue
+        try:
+            answer, without_number = _read_row(row, system)
+        except ValueError as error:
+            rows.problems.append(Problem(file=name, line=number, what=str(error)))
+            continue
+        for metric in without_number:
+            rows.problems.append(Problem(file=name, line=number, what=f"metrics.{metric} is no number"))
+        answers.append(answer)
+        _add_properties(rows, list(answer.reference))
+    if not answers:
+        raise RequestError(
+            f"{str(path)!r} has no line with an answer and scores: `task_id`, `predictions` and `metrics` were expected"
+        )
+    rows.answers += answers
+
+
+def _normalize(text: str) -> str:
+    return " ".join(strip_citations(text).split())
+
+
+def _read_row(row: JsonRow, system: str) -> tuple[ComparedAnswer, list[str]]:
+    """Return the answer of a row, and the names of its metrics without a number."""
+    metrics = row.get("metrics")
+    if not isinstance(metrics, dict):
+        raise ValueError("'metrics' is missing, or no object")
+    predictions = get_objects(row, "predictions")
+    if not predictions:
+        raise ValueError("'predictions' is empty")
+    label = row.get("Answerability", row.get("answerability"))
+    if isinstance(label, list) and label:
+        label = label[0]
+    reference: dict[str, float] = {}
+    without_number: list[str] = []
+    for name, raw_value in metrics.items():
+        if name.endswith(CONDITIONED_SUFFIX):
+            continue
+        value = _number(raw_value)
+        if value is None:
+            without_number.append(name)
+        else:
+            reference[name] = value
+    answer = ComparedAnswer(
+        task=canonical_id(get_non_blank(row, "task_id")),
+        system=system,
+        text=get_string(predictions[0], "text"),
+        answerability=label if isinstance(label, str) else None,
+        reference=reference,
+    )
+    return answer, without_number
+
+
+def _number(value: Any) -> float | None:
+    """Return a number, or the first one of a list; None for anything else and beyond `MAX_ABSOLUTE_SCORE`."""
+    if isinstance(value, list) and value:
+        value = value[0]
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and abs(value) <= MAX_ABSOLUTE_SCORE else None
+
+
+# --- runs ------------------------------------------------------------------------------------------------------------
+
+
+def sample_metrics(summary: Summary) -> list[str]:
+    """Return the metrics of a run that score a single answer: no baselines, no ratios of counts."""
+    return [
+        name
+        for name in summary.metrics
+        if not name.endswith(_BASELINE_SUFFIXES) and not name.startswith(_RATIO_PREFIXES)
+    ]
+
+
+def _scored_samples(run: StoredRun) -> Iterator[tuple[Sample, dict[str, float]]]:
+    """Yield the finished samples of the first repeat, with their scores."""
+    finished = [sample for sample in samples(run.path) if sample.status == "done" and not sample.repeat]
+    scores_of = scores(run.path, [sample.key for sample in finished], sample_metrics(run.summary))
+    for sample in finished:
+        yield sample, {name: score.value for name, score in scores_of[sample.key].items() if score.value is not None}
+
+
+def _add_scores(run: StoredRun, name: str, rows: Rows) -> None:
+    """Add a run's scores to the answers that it scored; a metric that is already there gets the run's name."""
+    answers_of: dict[str, list[ComparedAnswer]] = {}
+    for answer in rows.answers:
+        answers_of.setdefault(answer.task, []).append(answer)
+    matches: dict[str, list[tuple[ComparedAnswer, dict[str, float]]]] = {}
+    tasks = 0
+    for sample, values in _scored_samples(run):
+        answers = answers_of.get(sample.id, [])
+        if answers:
+            tasks += 1
+        for answer in answers:
+            if sample.prediction is not None and _normalize(answer.text) == _normalize(sample.prediction):
+                matches.setdefault(answer.system, []).append((answer, values))
+    if not matches:
+        raise RequestError(
+            f"RUN {str(run.path)!r}: the file rates none of its answers ({tasks} shared tasks); a rating belongs to "
+            "an answer, so name a run of the rated answers (turnmark score)"
+        )
+    # Two systems sometimes give the same answer, so the run belongs to the system with the most matches.
+    system = max(matches, key=lambda match: len(matches[match]))
+    matched = matches[system]
+    existing = {metric for answer, _ in matched for metric in answer.scores}
+    for answer, values in matched:
+        for metric, value in values.items():
+            score_name = f"{metric} ({name})" if metric in existing else metric
+            answer.scores[score_name] = value
+    rows.sources.append(name)
+    rows.notes.append(f"{name}: its answers match those of {system} on {len(matched)} of {tasks} shared tasks")
+
+
+def _add_run_answers(run: StoredRun, name: str, rows: Rows) -> None:
+    facts_of: Mapping[str, Facts] = read_facts(run.path) or {}
+    for sample, values in _scored_samples(run):
+        facts = facts_of.get(sample.id)
+        labels = facts.labels.get("answerability", ()) if facts is not None else ()
+        answer = ComparedAnswer(
+            task=sample.id,
+            system=name,
+            text=sample.prediction or "",
+            answerability=labels[0] if labels else None,
+            scores=values,
+        )
+        rows.answers.append(answer)
+    rows.systems[name] = name
+    rows.sources.append(name)

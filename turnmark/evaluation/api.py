@@ -1,0 +1,289 @@
+"""The functions of the Python API that run benchmarks, score predictions and compare runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from inspect import Parameter
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.flags import flags_of
+from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Summary
+from turnmark.evaluation.runs.request_options import fit_request, keywords, make_request, request_type
+from turnmark.evaluation.tasks.registry import measures_judges, task_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+    from turnmark.assistant.assistant import Assistant
+    from turnmark.evaluation.comparison.run_comparison import RunComparison
+    from turnmark.evaluation.runs.plan import Plan
+
+
+class Run:
+    """A finished run in its folder.
+
+    Attributes:
+        path: the folder, which also contains `report.html`.
+        summary: the contents of `summary.json`.
+    """
+
+    def __init__(self, path: Path, summary: Summary) -> None:
+        self.path, self.summary = path, summary
+
+    @classmethod
+    def open(cls, path: str | Path) -> Run:
+        """Open a finished run from its folder."""
+        from turnmark.evaluation.report.finished_runs import read_run
+
+        stored = read_run(Path(path))
+        if stored.several:
+            inside = ", ".join(str(run.path) for run in stored.runs)
+            raise RequestError(f"{str(path)!r} contains the runs of `eval all`; open one of them: {inside}")
+        return cls(Path(path), stored.runs[0].summary)
+
+    @property
+    def metrics(self) -> Mapping[str, MetricSummary]:
+        """The mean of each metric with a 95% interval, and how many samples were scored, failed, or not applicable."""
+        return self.summary.metrics
+
+    @property
+    def manifest(self) -> RunManifest:
+        """The specs, prompts, data and versions of the run."""
+        return RunManifest.model_validate_json((self.path / "manifest.json").read_bytes())
+
+    def samples(self) -> Iterator[Sample]:
+        """Return the samples, which contain the answers of the system, in the order of the data."""
+        from turnmark.evaluation.report.finished_runs import samples
+
+        return samples(self.path)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a table with a row for each sample and a column for each metric; NaN where a metric has no value."""
+        import pandas as pd
+
+        from turnmark.evaluation.report.finished_runs import scores
+
+        samples = list(self.samples())
+        rows = [
+            {
+                "id": sample.id, "repeat": sample.repeat, "domain": sample.domain, "status": sample.status,
+                "query": sample.query, "prediction": sample.prediction, "decision": sample.decision,
+            }
+            for sample in samples
+        ]  # fmt: skip
+        by_sample = scores(self.path, [sample.key for sample in samples], self.metrics)
+        columns: dict[str, list[float | None]] = {}
+        for name in self.metrics:
+            values: list[float | None] = []
+            for sample in samples:
+                score = by_sample[sample.key].get(name)
+                values.append(score.value if score else None)
+            columns[name] = values
+        return pd.DataFrame(rows).assign(**columns)
+
+    def __str__(self) -> str:
+        from turnmark.evaluation.report.output_formats import show_run
+
+        return _print(lambda console: show_run(self.summary, self.path, console))
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r})"
+
+
+class Comparison:
+    """A comparison of each run with the first run, over the same samples.
+
+    Attributes:
+        record: all figures, as `turnmark compare --json` prints them.
+    """
+
+    def __init__(self, record: RunComparison) -> None:
+        self.record = record
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a table with a row for each metric and each run except the first.
+
+        Its columns include the difference, its 95% interval and the corrected p value.
+        """
+        import pandas as pd
+
+        letters = [side.letter for side in self.record.runs]
+        rows: list[dict[str, Any]] = []
+        for name, compared in self.record.metrics.items():
+            for change in compared.changes:
+                position = letters.index(change.run)
+                first, mean = change.means
+                low, high = change.ci95 or (None, None)
+                rows.append({
+                    "metric": name, "run": self.record.runs[position].name, "n": change.n,
+                    "first": first, "mean": mean,
+                    "difference": change.difference, "low": low, "high": high, "p": change.p_holm,
+                })  # fmt: skip
+        columns = ["metric", "run", "n", "first", "mean", "difference", "low", "high", "p"]
+        return pd.DataFrame(rows, columns=columns)
+
+    def __str__(self) -> str:
+        from turnmark.evaluation.comparison.comparison_tables import show_comparison
+
+        return _print(lambda console: show_comparison(self.record, console))
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(side.name for side in self.record.runs)})"
+
+
+def evaluate(benchmark: str, assistant: Assistant | str = "extractive", **options: Any) -> Run:
+    """Run a benchmark, or continue an interrupted run. The keywords are the flags of `turnmark eval`.
+
+    Args:
+        benchmark: `mtrag`, `mtrag-un`, `mtrag-s`, `inscoqa`, `compound-qa`, `kiwi`, or `python:module:attribute`.
+        assistant: the assistant whose generator, retriever and steps are measured (the documents are the
+            benchmark's); or a generator spec.
+        options: flags without dashes, such as `setting="rag"`, `limit=20` or `live=True`. A setting of the assistant,
+            such as `top_k`, replaces the one in its configuration. `out` is the run's folder; None:
+            `runs/<benchmark>-<hash of everything that can change a result>`.
+    """
+    _check_keywords("evaluate", benchmark, options)
+    errors = ErrorCollector()
+    specs = _config_fields(assistant, errors)
+    if options.get("judge") and measures_judges(benchmark, options.get("task")):
+        errors.add("judge: in this task the assistant's generator is the judge that is measured; leave out `judge`")
+    run_plan = _plan("eval", benchmark, options, specs, errors)
+    if not isinstance(assistant, str) and run_plan.generator is not None:
+        # The assistant's generator is reused, so that a model in this process is loaded only once.
+        run_plan = replace(run_plan, generator=assistant.parts.generator)
+    from turnmark.evaluation.runs import benchmark_run
+
+    summary, folder, gave_up = benchmark_run.run_plan(run_plan)
+    if gave_up:
+        raise TurnmarkError(
+            f"{summary.failed} samples failed; repeat the call to retry them and to run the skipped samples ({folder})"
+        )
+    return Run(folder, summary)
+
+
+def score(benchmark: str, predictions: str | Path | Sequence[str | Path], **options: Any) -> Run:
+    """Score the predictions of another system, or of an earlier run. The keywords are the flags of `turnmark score`.
+
+    Args:
+        benchmark: as in `evaluate`.
+        predictions: official prediction files, a run or its `predictions.jsonl`; for `task="retrieval"`, TREC runs.
+        options: flags without dashes, such as `data="mt-rag-benchmark"`.
+    """
+    _check_keywords("score", benchmark, options)
+    files = [predictions] if isinstance(predictions, str | Path) else predictions
+    from turnmark.evaluation.runs import benchmark_run
+
+    specs = {"predictions": tuple(map(Path, files))}
+    summary, folder, _ = benchmark_run.run_plan(_plan("score", benchmark, options, specs, ErrorCollector()))
+    return Run(folder, summary)
+
+
+def _check_keywords(name: str, benchmark: str, options: Mapping[str, Any]) -> None:
+    for keyword in options.keys() - keywords(name, benchmark).keys():
+        raise TypeError(f"{name}() got an unexpected keyword argument {keyword!r}")
+
+
+def _derive_signature(function: Callable[..., Run]) -> None:
+    """Show the derived keywords in `help()` and in editors that run the module."""
+    own = inspect.signature(function)
+    fixed = [parameter for parameter in own.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
+    derived = [
+        Parameter(name, Parameter.KEYWORD_ONLY, default=flag.default, annotation=flag.field.annotation)
+        for name, flag in keywords(function.__name__).items()
+    ]
+    function.__signature__ = own.replace(parameters=[*fixed, *derived])  # type: ignore[attr-defined]
+
+
+_derive_signature(evaluate)
+_derive_signature(score)
+
+
+def compare(runs: Sequence[Run | str | Path], missing: Literal["leave-out", "zero"] = "leave-out") -> Comparison:
+    """Compare each finished run with the first one, over the samples that both have.
+
+    Args:
+        runs: at least two runs, or their folders.
+        missing: what to do with a sample that one of the two runs lacks or failed on. `leave-out` ignores it; `zero`
+            counts it as 0 in that run.
+    """
+    from turnmark.evaluation.comparison.run_comparison import compare_runs
+
+    paths = [run.path if isinstance(run, Run) else Path(run) for run in runs]
+    return Comparison(compare_runs(paths, missing))
+
+
+def _plan(
+    command: Literal["eval", "score"],
+    benchmark: str,
+    options: dict[str, Any],
+    specs: Mapping[str, Any],
+    errors: ErrorCollector,
+) -> Plan:
+    """Return the plan of a run. Raise at once for an unknown benchmark, since nothing else can be checked then.
+
+    Args:
+        options: value of each field of the request; a value that is not the default counts as set by the user.
+        specs: further fields that every task accepts.
+    """
+    from turnmark.evaluation.commands import make_plan
+    from turnmark.evaluation.runs.plan import plan_run
+
+    if benchmark == "all":
+        raise RequestError("`all` is for the command `turnmark eval all`; name one benchmark")
+    flags = flags_of(request_type(benchmark))
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    for name, value in values.items():
+        if Path in get_args(flags[name].field.annotation) and isinstance(value, str | Path):
+            values[name] = Path(value).expanduser()
+    values = {
+        **specs, **values, "benchmark": benchmark, "command": f"turnmark.{command}({benchmark!r}, …)",
+        "typed": frozenset(name for name, value in values.items() if value != flags[name].default),
+    }  # fmt: skip
+    request = fit_request(make_request(values, errors), command, errors)
+    if not task_names(benchmark):
+        errors.raise_all()
+    return make_plan(plan_run, request, errors)
+
+
+def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[str, Any]:
+    """Return the fields of a request that come from the assistant's configuration.
+
+    A generator or retriever given as an object is an error, since a manifest stores specs.
+    """
+    if isinstance(assistant, str):
+        return {"generator": assistant}
+    for role in assistant.objects:
+        errors.add(
+            f"assistant: its {role} is an object, but a run stores specs; open the assistant with "
+            f"{role}='python:your.module:factory' to evaluate it"
+        )
+    from turnmark.retrieval.search.retriever_factory import default_retriever
+
+    config, index = assistant.config, assistant.index
+    fields = {
+        "generator": config.generator if "generator" not in assistant.objects else "extractive",
+        "top_k": config.top_k,
+        "tokens": config.tokens,
+        "prompts": config.prompts,
+        "steps": config.steps,
+    }
+    if "retriever" not in assistant.objects and index is not None:
+        fields["retriever"] = config.retriever or default_retriever(index)
+    if index is not None and index.manifest.embedder is not None:
+        fields["embedder"] = index.manifest.embedder.spec
+    return fields
+
+
+def _print(show: Callable[[Console], None]) -> str:
+    """Return what `show` draws on a console, as text without colors."""
+    from rich.console import Console
+
+    text = StringIO()
+    show(Console(file=text, width=120))
+    return text.getvalue()

@@ -1,0 +1,123 @@
+"""The screen of `turnmark check`: shares with intervals, the worst questions, the cost, and next commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from turnmark.core.untrusted import ellipsize, one_line, rich_line
+from turnmark.evaluation.calls.cost_estimates import usage_words
+from turnmark.evaluation.check.result import CheckResult, QuestionResult, Share
+
+PASSAGE_CHARACTERS, ANSWER_CHARACTERS = 240, 240
+"""Maximum characters shown of a passage and of an answer."""
+
+
+def show_check(result: CheckResult, console: Console) -> None:
+    """Print a result."""
+    size = f"{result.documents:,} documents, {result.passages:,} passages"
+    console.print(rich_line(f"{result.index}: {size}", "bold"))
+    parts = [f"retriever {result.retriever}"]
+    if result.judge is not None:
+        parts = [f"generator {result.generator}", *parts, f"judge {result.judge}"]
+    console.print(rich_line(", ".join(parts)), soft_wrap=True)
+    console.print()
+    console.print(_table(result))
+    for line in _in_words(result):
+        console.print(rich_line(line))
+    if result.worst:
+        console.print()
+        console.print(rich_line("Worst questions:", "bold"))
+    for number, one in enumerate(result.worst, 1):
+        _show_question(number, one, console)
+    console.print()
+    for line in _ending(result):
+        console.print(rich_line(line), soft_wrap=True)
+
+
+def _table(result: CheckResult) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    for head in ("of", "share", "95%"):
+        table.add_column(head, justify="right", no_wrap=True)
+    noun = "section" if result.judge is not None else "passage"
+    rows = [
+        (f"right {noun} among the first three", result.found),
+        ("known questions answered", result.answered),
+        ("answers supported by passages found", result.supported),
+        ("answers that agree with the reference", result.agreeing),
+        ("unknown questions recognized", result.recognised),
+    ]
+    for name, figure in rows:
+        if figure is not None:
+            table.add_row(name, *_statistics(figure))
+    return table
+
+
+def _statistics(figure: Share) -> tuple[str, str, str]:
+    if figure.ci95 is None:
+        return "0 of 0", "–", "–"
+    low, high = figure.ci95
+    return f"{figure.count} of {figure.n}", f"{figure.count / figure.n:.2f}", f"{low:.2f} to {high:.2f}"
+
+
+def _in_words(result: CheckResult) -> Iterator[str]:
+    """Explain the figures in sentences."""
+    if result.recognised is None:
+        yield (
+            f"{result.found.n} sentences, each hidden from its passage: its passage was among the first three for "
+            f"{result.found.count}."
+        )
+        yield (
+            "This is harder than finding the passage that answers a question. It compares retrievers, but does not "
+            "measure how often questions are answered. With --generator SPEC, questions are written and answered."
+        )
+    else:
+        hidden, recognised = result.recognised.n, result.recognised.count
+        others = hidden - recognised - result.hedged - result.asked_back
+        asked_back = f"{result.asked_back} asked back, " if result.asked_back else ""
+        elsewhere = f", {result.elsewhere} of these from other sections that support the answer" if others else ""
+        yield (
+            f"{result.found.n} questions, each written from one section. Asked again with that section hidden, so that "
+            f"the answer is not known: {hidden}, of which {recognised} recognized, {result.hedged} hedged, "
+            f"{asked_back}{others} answered anyway{elsewhere}."
+        )
+    if result.failed:
+        yield f"{result.failed} failed and are not counted; the same command tries them again."
+
+
+def _show_question(number: int, one: QuestionResult, console: Console) -> None:
+    quoted = one_line(one.question)
+    console.print()
+    console.print(Text(f"{number}. {quoted}", style="bold"))
+    console.print(_indent(f"{'; '.join(one.why)}"))
+    label = "hidden" if one.kind == "hidden" else "from"
+    passage = ellipsize(" ".join(one.text.split()), PASSAGE_CHARACTERS)
+    console.print(_indent(f"{label}: {one.place}: {passage}", "dim"))
+    if one.first:
+        console.print(_indent(f"found first: {one.first}", "dim"))
+    if one.reference:
+        console.print(_indent(f"reference: {ellipsize(' '.join(one.reference.split()), ANSWER_CHARACTERS)}", "dim"))
+    if one.answer:
+        console.print(_indent(f"answer: {ellipsize(' '.join(one.answer.split()), ANSWER_CHARACTERS)}", "dim"))
+
+
+def _indent(text: str, style: str = "") -> Padding:
+    return Padding(rich_line(text, style), (0, 0, 0, 3))
+
+
+def _ending(result: CheckResult) -> Iterator[str]:
+    for note in result.notes:
+        yield f"- {note}"
+    for role, used in result.usage.items():
+        yield f"{role}: {usage_words(used)}"
+    yield f"{result.seconds:.0f} s; everything is in {result.out}, every question in {result.run}/report.html"
+    if result.other_runs:
+        yield f"compare: turnmark compare {' '.join((*result.other_runs, result.run))}"
+    elif result.recognised is not None:
+        yield "to compare, answer the same questions with the same --out and another --generator, --retriever or --step"

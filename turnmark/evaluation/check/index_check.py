@@ -1,0 +1,441 @@
+"""Run a check: write the questions, let the assistant answer them, and report the result.
+
+`turnmark.evaluation.synth` writes the questions. A run of MTRAG's tasks over the index answers and judges them.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from turnmark.assistant.types import Usage
+from turnmark.core.console import shown_progress
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.corpora.types import Passage
+from turnmark.evaluation.check import index_questions
+from turnmark.evaluation.check.request import MAX_FOUND_RANK, CheckManifest, CheckRequest, check_manifest, place
+from turnmark.evaluation.check.result import CheckResult, QuestionResult, finished_of, share, worst_of
+from turnmark.evaluation.check.sentence_sampling import RemovedSentence, draw_sentences
+from turnmark.evaluation.records import ContextRef, Sample, Score, Summary
+from turnmark.evaluation.runs.benchmark_run import run_plan
+from turnmark.evaluation.runs.judge_setup import judge_problems
+from turnmark.evaluation.runs.plan import Plan, check_specs, plan_run
+from turnmark.evaluation.runs.request_options import make_request
+from turnmark.evaluation.runs.scoring import now
+from turnmark.evaluation.storage.corpus_passages import HIDDEN_SUFFIX, span_of
+from turnmark.evaluation.storage.journal import read_records
+from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder, open_folder, stored_manifest
+from turnmark.evaluation.synth.request import SynthRequest
+from turnmark.evaluation.synth.synthesis_folder import SynthManifest
+from turnmark.evaluation.synth.synthesis_run import SynthReport, plan_synthesis, synthesize
+from turnmark.evaluation.tasks.request import EvalRequest, command_line
+from turnmark.retrieval.index.changed_copy import copy_with_texts
+from turnmark.retrieval.search.opened_index import StoredIndex, open_index
+from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
+from turnmark.retrieval.types import Query, Retriever
+
+UNKNOWN_SHARE = 8 / 30
+"""Share of the questions that are asked again with their sections hidden."""
+SUPPORT_METRIC = "rl_f"
+"""The judged metric: faithfulness (MTRAG section 6.3.2)."""
+_SUPPORT_NAME = re.compile(rf"{SUPPORT_METRIC}(\[[^\]]*\])?")
+"""The metric's name, with or without that of a judge; `rl_f[…].idk[…]` is another metric."""
+_AGREEMENT_NAME = re.compile(r"token_recall(\[unicode\])?")
+"""Share of the reference answer's words that an answer contains; in scripts without spaces, of its characters."""
+MIN_AGREEMENT = 0.26
+"""Minimum agreement of a right answer. In MTRAG's human evaluation, .92 of the answers that people found complete and
+appropriate reach it, .14 of random sentences from the same passages, and .73 of the answers that people found
+incomplete: `python -m tests.benchmarks.judging agreeing`."""
+QUESTIONS, SENTENCES = "questions", "sentences"
+
+
+@dataclass(frozen=True)
+class CheckPlan:
+    """A checked request."""
+
+    request: CheckRequest
+    index: StoredIndex
+    retriever: str
+    manifest: CheckManifest
+    out: Path
+    began: float
+
+
+def plan_check(request: CheckRequest, errors: ErrorCollector) -> CheckPlan:
+    """Check a request.
+
+    Raises:
+        RequestError: all mistakes, including those already in `errors`.
+    """
+    began = time.perf_counter()
+    index = errors.collect(open_index, request.index) if request.index else None
+    retriever = request.assistant.retriever or (default_retriever(index) if index else None)
+    if index is not None and retriever is not None:
+        errors.collect(open_retriever, retriever, index)
+    if request.asks_model:
+        errors.problems += judge_problems(index_questions.QUESTIONS_BENCHMARK, ["generation"], [request.judge])
+        check_specs(_eval_request(request, index, None), errors)
+    else:
+        for name, flag in (("judge", "--judge"), ("budget", "--budget"), ("steps", "--step")):
+            if name in request.typed:
+                errors.add(f"{flag} is for answers, and without --generator only retrieval is checked; leave it out")
+    errors.raise_all()
+    assert index is not None, "errors.raise_all() raised otherwise"
+    assert retriever is not None, "an open index has a default"
+    manifest = check_manifest(request, index, now())
+    out = request.out or default_folder(manifest)
+    return CheckPlan(request, index, retriever, manifest, out, began)
+
+
+def run_check(checked: CheckPlan) -> tuple[CheckResult, bool]:
+    """Do the work whose results are not in the folder yet.
+
+    Returns:
+        The result, and whether failures stopped the work.
+    """
+    with open_folder(checked.out, checked.manifest) as manifest:
+        OutputFolder(checked.out, manifest).update_manifest()
+        if checked.request.asks_model:
+            return _check_answers(checked)
+        return _check_retrieval(checked)
+
+
+def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: str | None) -> EvalRequest:
+    """Return the request of the run over the questions, without its data."""
+    embedder = index.manifest.embedder if index is not None else None
+    judge = request.judge
+    if judge != "embedded" and "metrics=" not in judge and not judge.startswith("ragas:"):
+        judge += ("&" if "?" in judge else "?") + f"metrics={SUPPORT_METRIC}"
+    changed = {"retriever": retriever} if retriever else {}
+    return make_request(
+        {
+            **request.assistant.model_dump(exclude={"index"}),
+            **changed,
+            "benchmark": index_questions.QUESTIONS_BENCHMARK,
+            "setting": "rag",
+            "counterfactual": True,
+            "judge": (judge,),
+            "embedder": embedder.spec if embedder is not None else None,
+            "concurrency": request.concurrency,
+            "max_failures": request.max_failures,
+            "budget": request.budget,
+            "command": command_line(),
+        },
+        ErrorCollector(),
+    )
+
+
+def _run(
+    checked: CheckPlan, request: EvalRequest, name: str, opened: Callable[[], StoredIndex], spent: Usage
+) -> _FinishedRun:
+    """Run the unfinished samples in a folder of the check, over an index instead of a passage file."""
+    made = plan_run(request)
+    digest = made.folder.name.rpartition("-")[2]
+
+    def open_corpus(_: str) -> tuple[Retriever, str]:
+        index = opened()
+        retriever = open_retriever(checked.retriever, index)
+        retriever.search([Query(text="load the models")], 1)
+        return retriever, index.manifest.fingerprint()
+
+    made = replace(made, folder=checked.out / f"{name}-{digest}", open_corpus=open_corpus, elsewhere=spent)
+    summary, folder, gave_up = run_plan(made)
+    return _FinishedRun(made, summary, folder, gave_up)
+
+
+@dataclass(frozen=True)
+class _FinishedRun:
+    """A finished run over the questions or the sentences."""
+
+    plan: Plan
+    summary: Summary
+    folder: Path
+    gave_up: bool
+
+    def samples(self) -> dict[str, Sample]:
+        """Return task id -> latest sample."""
+        return {sample.id: sample for sample in read_records(self.folder / "predictions.jsonl", Sample)}
+
+    def means_of(self, metric: re.Pattern[str]) -> dict[str, float]:
+        """Return task id -> mean of its scores in the metrics whose names fit."""
+        values: dict[str, list[float]] = {}
+        for score in read_records(self.folder / "scores.jsonl", Score):
+            if metric.fullmatch(score.metric) and score.value is not None:
+                values.setdefault(score.id, []).append(score.value)
+        return {name: sum(scores) / len(scores) for name, scores in values.items()}
+
+
+def _result(
+    checked: CheckPlan,
+    ran: _FinishedRun,
+    asked: Sequence[QuestionResult],
+    notes: Sequence[str],
+    written: SynthReport | None,
+) -> CheckResult:
+    known = [*finished_of(asked, "known"), *finished_of(asked, "sentence")]
+    hidden = finished_of(asked, "hidden")
+    answered = [one for one in known if one.decision in ("answer", "partial")]
+    judged = [one for one in answered if one.support is not None]
+    compared = [one for one in answered if one.agreement is not None]
+    with_model = checked.request.asks_model
+    usage = {**ran.summary.usage}
+    if written is not None:
+        usage = {f"questions, {role}": dict(used) for role, used in written.usage.items()} | usage
+    found = share(sum(_is_found(one) for one in known), len(known))
+    supported = share(sum((one.support or 0.0) >= index_questions.MIN_FAITHFULNESS for one in judged), len(judged))
+    agreeing = share(sum((one.agreement or 0.0) >= MIN_AGREEMENT for one in compared), len(compared))
+    recognised = share(sum(one.decision == "unknown" for one in hidden), len(hidden))
+    return CheckResult(
+        index=checked.request.index,
+        documents=checked.index.manifest.documents,
+        passages=checked.index.manifest.passages,
+        generator=checked.request.assistant.generator,
+        judge=checked.request.judge if with_model else None,
+        retriever=checked.retriever,
+        out=str(checked.out),
+        run=str(ran.folder),
+        wanted=checked.request.n,
+        found=found,
+        answered=share(len(answered), len(known)) if with_model else None,
+        supported=supported if with_model else None,
+        agreeing=agreeing if with_model else None,
+        recognised=recognised if with_model else None,
+        hedged=sum(one.hedged for one in hidden),
+        asked_back=sum(one.decision == "clarify" for one in hidden),
+        elsewhere=sum(_is_elsewhere(one) for one in hidden),
+        failed=sum(one.failed is not None for one in asked),
+        worst=worst_of(asked),
+        usage=usage,
+        seconds=round(time.perf_counter() - checked.began, 1),
+        notes=tuple(notes),
+        other_runs=tuple(_other_runs(checked.out, ran.folder)),
+    )
+
+
+def _other_runs(out: Path, run: Path) -> Iterator[str]:
+    prefix = run.name.partition("-")[0]
+    for path in sorted(out.glob(f"{prefix}-*/summary.json")):
+        if path.parent != run:
+            yield str(path.parent)
+
+
+def _is_found(one: QuestionResult) -> bool:
+    return one.rank is not None and one.rank <= MAX_FOUND_RANK
+
+
+def _is_elsewhere(one: QuestionResult) -> bool:
+    """Return whether a question is answered although its section was hidden, and other sections support the answer."""
+    return (
+        one.decision in ("answer", "partial")
+        and not one.hedged
+        and (one.support or 0.0) >= index_questions.MIN_FAITHFULNESS
+    )
+
+
+def rank_of(contexts: Sequence[ContextRef], relevant: Iterable[str]) -> int | None:
+    """Return the rank, by score, of the first passage that is or contains a relevant one.
+
+    The order of the list does not matter: a model is shown sections in another order.
+    """
+    names = frozenset(relevant)
+    spans = [span for name in names if (span := span_of(name)) is not None]
+    for rank, ref in enumerate(sorted(contexts, key=lambda ref: -ref.score), 1):
+        place = span_of(ref.document_id)
+        if ref.document_id in names or (place is not None and any(place.contains(span) for span in spans)):
+            return rank
+    return None
+
+
+# --- retrieval, without a model --------------------------------------------------------------------------------------
+
+
+def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
+    request, index = checked.request, checked.index
+    left_out = draw_sentences(index, request.n, request.seed)
+    if not left_out:
+        raise RequestError(f"index {request.index!r}: no passage has a sentence that can be removed for the test")
+    folder = checked.out / SENTENCES
+    sentence_of_passage = {left.passage.id: left.sentence for left in left_out}
+    texts = {left.passage.id: left.text for left in left_out}
+    index_questions.write_searches(folder, index, sentence_of_passage, texts)
+    notes: list[str] = []
+    if len(left_out) < request.n:
+        notes.append(f"{len(left_out)} sentences, not {request.n}: the index has no more that can be left out")
+    embedder = index.manifest.embedder
+    eval_request = make_request(
+        {
+            "benchmark": index_questions.SEARCHES_BENCHMARK,
+            "task": "retrieval",
+            "data": folder,
+            "queries": folder / index_questions.QUERIES,
+            "retriever": checked.retriever,
+            "embedder": embedder.spec if embedder else None,
+            "command": command_line(),
+        },
+        ErrorCollector(),
+    )
+    with tempfile.TemporaryDirectory(prefix="turnmark-check-") as scratch:
+
+        def altered() -> StoredIndex:
+            with shown_progress() as progress:
+                return copy_with_texts(index, texts, Path(scratch), progress)
+
+        ran = _run(checked, eval_request, "retrieval", altered, Usage())
+    samples = ran.samples()
+    asked: list[QuestionResult] = []
+    for number, left in enumerate(left_out, 1):
+        asked.append(_make_search_result(index, left, samples[index_questions.search_id(number)]))
+    return _result(checked, ran, asked, notes, None), ran.gave_up
+
+
+def _make_search_result(index: StoredIndex, left: RemovedSentence, sample: Sample) -> QuestionResult:
+    ids = [context.document_id for context in sample.contexts]
+    rank = rank_of(sample.contexts, (left.passage.id,))
+    one = QuestionResult(
+        id=sample.id,
+        kind="sentence",
+        question=left.sentence,
+        passage=left.passage.id,
+        place=place(left.passage),
+        text=left.text,
+        rank=rank,
+        first=_place_of(index, ids[0]) if ids and rank != 1 else "",
+        failed=sample.reason if sample.status != "done" else None,
+    )
+    if one.failed is not None or _is_found(one):
+        return one
+    where = f"its passage had rank {rank}" if rank else f"its passage was not among the first {len(ids)}"
+    return one.model_copy(update={"why": (where,)})
+
+
+def _place_of(index: StoredIndex, name: str) -> str:
+    return place(_passage(index, name))
+
+
+def _passage(index: StoredIndex, name: str) -> Passage:
+    return index.store.by_rows([index.store.rows_of([name])[name]])[0]
+
+
+# --- answers, with a model -------------------------------------------------------------------------------------------
+
+
+def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
+    request = checked.request
+    wanted = max(1, request.n - round(request.n * UNKNOWN_SHARE))
+    report, gave_up = _write_questions(checked, wanted)
+    folder = checked.out / QUESTIONS
+    if report is not None and not report.kept:
+        stages = "; ".join(f"{stage}: {', '.join(reasons)}" for stage, reasons in report.filters.items())
+        raise TurnmarkError(f"no question passed the filters ({stages or 'no call succeeded'}); see {folder}")
+    if gave_up:
+        raise TurnmarkError(
+            f"{request.assistant.generator} failed too often to write questions; the same command continues"
+        )
+    tasks = index_questions.read_questions(folder)
+    hidden = tasks[: max(1, round(len(tasks) * UNKNOWN_SHARE / (1 - UNKNOWN_SHARE)))]
+    ids = [task.id for task in tasks] + [f"{task.id}{HIDDEN_SUFFIX}" for task in hidden]
+    eval_request = _eval_request(request, checked.index, checked.retriever)
+    eval_request = eval_request.model_copy(update={"data": folder, "only": tuple(ids)})
+    used = report.usage.values() if report is not None else ()
+    ran = _run(checked, eval_request, "answers", lambda: checked.index, sum(map(Usage.model_validate, used), Usage()))
+    notes: list[str] = []
+    if len(tasks) < wanted:
+        tried = f" after {report.attempts} tries; questions/rejects.jsonl says why" if report is not None else ""
+        notes.append(f"{len(tasks)} questions, not {wanted}: no more passed the filters{tried}")
+    samples, support, agreement = ran.samples(), ran.means_of(_SUPPORT_NAME), ran.means_of(_AGREEMENT_NAME)
+    asked: list[QuestionResult] = []
+    for suffix, chosen in (("", tasks), (HIDDEN_SUFFIX, hidden)):
+        for task in chosen:
+            asked.append(
+                _make_answer_result(checked.index, task, samples[task.id + suffix], support, agreement, suffix)
+            )
+    return _result(checked, ran, asked, notes, report), ran.gave_up
+
+
+def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | None, bool]:
+    """Write the missing questions. Return None if another model wrote them before; they are then used unchanged."""
+    request, folder = checked.request, checked.out / QUESTIONS
+    synth = SynthRequest(
+        index=request.index,
+        n=wanted,
+        generator=request.assistant.generator,
+        seed=request.seed,
+        concurrency=request.concurrency,
+        max_failures=request.max_failures,
+        budget=request.budget,
+        out=folder,
+    )
+    stored = stored_manifest(folder, SynthManifest)
+    if stored is not None and stored.ended is not None and index_questions.has_questions(folder):
+        from turnmark.assistant.generators import open_generator
+
+        generator = open_generator(request.assistant.generator)
+        if generator is not None and stored.specs["generator"] != generator.name:
+            return None, False
+    return synthesize(plan_synthesis(synth, index_questions.QuestionSynthesis(), ErrorCollector()))
+
+
+def _make_answer_result(
+    index: StoredIndex,
+    task: index_questions.Question,
+    sample: Sample,
+    support: Mapping[str, float],
+    agreement: Mapping[str, float],
+    suffix: str,
+) -> QuestionResult:
+    """Return a question with its result.
+
+    Args:
+        support: task id -> faithfulness.
+        agreement: task id -> share of the reference answer.
+        suffix: `HIDDEN_SUFFIX` if its section was hidden, else "".
+    """
+    source = _passage(index, task.contexts[0].document_id)
+    one = QuestionResult(
+        id=sample.id,
+        kind="hidden" if suffix else "known",
+        question=task.question,
+        passage=source.id,
+        place=place(source),
+        text=source.text,
+        rank=rank_of(sample.contexts, (context.document_id for context in task.contexts)),
+        decision=sample.decision,
+        hedged=sample.hedged,
+        answer=sample.prediction or "",
+        support=support.get(sample.id),
+        reference=task.reference,
+        agreement=None if suffix else agreement.get(sample.id),
+        failed=(sample.reason or sample.status) if sample.status != "done" else None,
+    )
+    if one.failed is not None:
+        return one
+    return one.model_copy(update={"why": tuple(_faults_hidden(one) if suffix else _faults_known(one))})
+
+
+def _faults_known(one: QuestionResult) -> Iterator[str]:
+    if one.rank is None:
+        yield "its section was not found"
+    elif one.rank > MAX_FOUND_RANK:
+        yield f"its section had rank {one.rank}"
+    if one.decision == "unknown":
+        yield "the reply says it is unknown"
+    elif one.decision == "clarify":
+        yield "asked back"
+    else:
+        if one.support is not None and one.support < index_questions.MIN_FAITHFULNESS:
+            yield f"hardly supported by the passages found ({one.support:.2f})"
+        if one.agreement is not None and one.agreement < MIN_AGREEMENT:
+            yield f"hardly agrees with the reference answer ({one.agreement:.2f} of its words)"
+
+
+def _faults_hidden(one: QuestionResult) -> Iterator[str]:
+    if one.decision == "unknown" or one.hedged:
+        return
+    others = ", from other sections that support the answer" if _is_elsewhere(one) else ""
+    yield f"answered although its section was hidden{others}"
+    if one.support is not None and one.support < index_questions.MIN_FAITHFULNESS:
+        yield f"hardly supported by the passages found ({one.support:.2f})"

@@ -1,0 +1,253 @@
+"""Compare finished runs with the first of them, for the tables, the page and `--json`.
+
+Each run is compared with the first one over the samples that are scored in both. Further runs do not change these
+samples. A metric that is a ratio of counts, such as the precision of "I don't know", is over the samples that failed in
+neither run, since each system's answers decide which samples it counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pydantic import Field
+
+from turnmark.core.record import Record
+from turnmark.evaluation.comparison.comparable_runs import (
+    ComparedRun,
+    Reason,
+    find_reasons,
+    list_differences,
+    load_runs,
+    merge_facts,
+)
+from turnmark.evaluation.comparison.judge_pairs import JudgePair, compare_judges
+from turnmark.evaluation.comparison.missing_samples import describe_missing_samples
+from turnmark.evaluation.comparison.paired_statistics import MetricComparison, MissingPolicy, PairedStatistics
+from turnmark.evaluation.metric_style import StyledRecord
+from turnmark.evaluation.records import DataUsed, Sample
+from turnmark.evaluation.report import tables
+from turnmark.evaluation.report.finished_runs import samples
+from turnmark.evaluation.scores.cluster_statistics import MIN_CLUSTERS
+from turnmark.evaluation.tasks.declarations import no_interval
+
+SIGNIFICANCE_LEVEL = 0.05
+"""Significance level."""
+MAX_CHANGED_SAMPLES = 5
+"""Maximum samples shown in each direction, for each run."""
+
+
+class Side(Record):
+    """One of the compared runs."""
+
+    letter: str
+    name: str
+    run: str = Field(description="folder of the run")
+    setting: str | None
+    specs: dict[str, str]
+    selection: str = Field(default="", description="the part of the data that ran, in words; empty: all of it")
+    n: int
+    failed: int
+    skipped: int
+
+
+class ChangedSample(StyledRecord):
+    """A sample on which a run scores much better or worse than the first run."""
+
+    id: str
+    run: str
+    metric: str
+    values: tuple[float, float] = Field(description="of the first run and of this one; means over repeats")
+    difference: float
+    domain: str | None = None
+    query: str | None = None
+    answers: tuple[str | None, str | None] = Field(description="of the first run and of this one, in the first repeat")
+
+
+class RunComparison(Record):
+    """The result of `turnmark compare`."""
+
+    benchmark: str
+    task: str
+    data: DataUsed
+    runs: tuple[Side, ...]
+    comparable: bool = Field(description="False: something other than the systems differs, see `why`")
+    why: tuple[Reason, ...]
+    differs: dict[str, list[str]] = Field(description="field of the manifest -> its value in each run")
+    n: int = Field(description="samples that all runs have and tried")
+    clusters: int
+    metrics: dict[str, MetricComparison]
+    breakdowns: dict[str, dict[str, dict[str, MetricComparison]]]
+    lead: tuple[str, ...] = Field(description="headline metrics, the most important first")
+    changed: tuple[ChangedSample, ...]
+    judges: tuple[JudgePair, ...] = Field(default=(), description="each two judges of a metric")
+    warnings: tuple[str, ...] = Field(description="lines before the figures, each with the letter of its run")
+    notes: tuple[str, ...]
+
+
+def compare_runs(paths: Sequence[Path], missing: MissingPolicy = "leave-out") -> RunComparison:
+    """Compare finished runs with the first of them.
+
+    Args:
+        missing: see `PairedStatistics`.
+
+    Raises:
+        RequestError: a folder is no finished run, or the runs have nothing in common to compare.
+    """
+    runs = load_runs(paths)
+    first = runs[0]
+    facts = merge_facts(runs, _comparable_ids(runs, missing))
+    figures = PairedStatistics(runs, facts, missing)
+    metrics = figures.compare(figures.headline, corrected=True)
+    lead = _choose_lead(first, metrics)
+    reasons = tuple(find_reasons(runs))
+    shared = [name for name in facts if all(name in run.domains and name not in run.skipped for run in runs)]
+    clusters = len({facts[name].cluster for name in shared})
+    notes = list(_notes(runs, missing, lead))
+    if 0 < clusters < MIN_CLUSTERS:
+        notes.insert(0, no_interval(clusters, first.manifest.benchmark))
+    in_headline = [name for name in facts if facts[name].headline]
+    return RunComparison(
+        benchmark=first.manifest.benchmark,
+        task=first.manifest.task,
+        data=first.manifest.data,
+        runs=tuple(map(_describe, runs)),
+        comparable=not reasons,
+        why=reasons,
+        differs=list_differences(runs),
+        n=len(shared),
+        clusters=clusters,
+        metrics=metrics,
+        breakdowns=figures.break_down(),
+        lead=lead,
+        changed=_find_changed(runs, in_headline, lead),
+        judges=compare_judges(runs, list(facts)),
+        warnings=tuple(_warnings(runs)),
+        notes=tuple(notes),
+    )
+
+
+def _comparable_ids(runs: Sequence[ComparedRun], missing: MissingPolicy) -> list[str]:
+    """Return the ids that the first run and another one have and tried; with `zero`, those that any run has."""
+    first, *other_runs = runs
+    if missing == "zero":
+        return list(dict.fromkeys(name for run in runs for name in run.domains))
+    tried_by_others: set[str] = set()
+    for run in other_runs:
+        tried_by_others |= run.domains.keys() - run.skipped
+    return [name for name in first.domains if name not in first.skipped and name in tried_by_others]
+
+
+def _describe(run: ComparedRun) -> Side:
+    summary = run.summary
+    return Side(
+        letter=run.letter,
+        name=run.name,
+        run=str(run.path),
+        setting=run.manifest.setting,
+        specs={role: spec for role, spec in run.manifest.specs.items() if spec},
+        selection=summary.selection,
+        n=summary.n,
+        failed=summary.failed,
+        skipped=summary.skipped,
+    )
+
+
+def _choose_lead(first: ComparedRun, metrics: Mapping[str, MetricComparison]) -> tuple[str, ...]:
+    """Return the headline metrics that have differences, chosen as in a report of the first run."""
+    changed = {name: first.summary.metrics[name] for name in metrics if metrics[name].changes}
+    return tuple(tables.choose_headline(changed, len(changed)))
+
+
+def _find_changed(runs: Sequence[ComparedRun], ids: Sequence[str], lead: Sequence[str]) -> tuple[ChangedSample, ...]:
+    """Return for each run the samples that gained most over the first run in the leading metric, then the losses."""
+    import pandas as pd
+
+    if not lead:
+        return ()
+    metric = lead[0]
+    first = runs[0]
+    values = pd.DataFrame({run.letter: run.values(metric) for run in runs}).reindex(sorted(ids))
+    changed: list[ChangedSample] = []
+    for run in runs[1:]:
+        change = (values[run.letter] - values[first.letter]).dropna().round(9)
+        gained = change[change > 0].sort_values(ascending=False, kind="stable")[:MAX_CHANGED_SAMPLES]
+        lost = change[change < 0].sort_values(kind="stable")[:MAX_CHANGED_SAMPLES]
+        names = [*gained.index, *lost.index]
+        before = _read_samples(first, names)
+        after = _read_samples(run, names)
+        for name in names:
+            old = float(values.at[name, first.letter])
+            new = float(values.at[name, run.letter])
+            changed.append(
+                ChangedSample(
+                    id=name,
+                    run=run.letter,
+                    metric=metric,
+                    values=(old, new),
+                    difference=new - old,
+                    domain=before[name].domain,
+                    query=before[name].query or after[name].query,
+                    answers=(_answer(before[name]), _answer(after[name])),
+                    shown=first.summary.metrics[metric].shown,
+                )
+            )
+    return tuple(changed)
+
+
+def _read_samples(run: ComparedRun, names: Sequence[str]) -> dict[str, Sample]:
+    by_id: dict[str, Sample] = {}
+    for sample in samples(run.path):
+        if sample.id in names:
+            by_id.setdefault(sample.id, sample)
+    return by_id
+
+
+def _answer(sample: Sample) -> str | None:
+    """Return the answer of a sample; without one, the ids of the first retrieved passages."""
+    if sample.prediction is not None:
+        return sample.prediction
+    documents = ", ".join(ref.document_id for ref in sample.contexts[:5])
+    return f"found: {documents}" if documents else None
+
+
+def _warnings(runs: Sequence[ComparedRun]) -> Iterator[str]:
+    """Yield the note on demo data once, then the warnings of each run's report."""
+    for run in runs:
+        demo = run.summary.notes[:1] if run.summary.data.demo else ()
+        if run is runs[0]:
+            yield from demo
+        yield from (f"{run.letter}: {line}" for line in tables.warnings(run.summary) if line not in demo)
+
+
+def _notes(runs: Sequence[ComparedRun], missing: MissingPolicy, lead: Sequence[str]) -> Iterator[str]:
+    first = runs[0]
+    fate = "count as 0 there" if missing == "zero" else "are left out"
+    for run in runs[1:]:
+        yield from describe_missing_samples(first, run, fate)
+        if run.manifest.repeat != first.manifest.repeat:
+            times = f"{first.manifest.repeat} in {first.letter}, {run.manifest.repeat} in {run.letter}"
+            yield f"repeats of a task: {times}; a sample counts once, by its mean"
+        if run.manifest.version != first.manifest.version:
+            yield (
+                f"{first.letter} and {run.letter} were made by different versions of Turnmark "
+                f"({first.manifest.version}, {run.manifest.version}); score both again to be sure of the metrics"
+            )
+    for run in runs:
+        for name in lead[:1]:
+            spread = tables.describe_repeats(run.summary.metrics[name])
+            if spread:
+                yield f"{run.letter}: {name} {spread}"
+    yield from _metric_notes(runs)
+
+
+def _metric_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:
+    """Yield a note for each metric that not all runs have, or not for single samples."""
+    measured = [name for run in runs for name, metric in run.summary.metrics.items() if metric.n]
+    for name in dict.fromkeys(measured):
+        letters = [run.letter for run in runs if name in run.by]
+        if not letters:
+            figures = ", ".join(f"{run.letter} {tables.mean_text(run.summary.metrics.get(name))}" for run in runs)
+            yield f"{name} is a figure of a full run, not of its samples, and is not tested: {figures}"
+        elif len(letters) < len(runs):
+            yield f"{name} is measured only in {', '.join(letters)}"

@@ -1,0 +1,486 @@
+"""Fill a paper's tables with our runs, next to the rows that the paper printed.
+
+`paper_tables.json` defines the rows and columns of each printed table. This module fills them with the figures of our
+runs and with published ones, in the paper's order and digits. A published row without any comparable figure is dimmed
+and marked; if only some of its figures are not comparable, these are marked. A line beneath the table names the
+differences. Runs on demo data are not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from turnmark.evaluation.model_names import model_key
+from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
+from turnmark.evaluation.report.paper_layouts import VARIANTS, PaperTable, Shape, Slot, judges_of, query_of, shapes
+from turnmark.evaluation.report.tables import Column, ReportRow, RowKind, Table, strip_tags
+from turnmark.evaluation.scores.published_results import RERUN, Fact, facts, samples_of
+
+COUNT_COLUMN = "n"
+NOT_COMPARABLE_MARK = "†"
+"""Suffix of a published row's name, or of one of its figures, that is not comparable."""
+
+Runs = Sequence[tuple[str, Summary]]
+"""Displayed name and summary of each run."""
+
+
+@dataclass(frozen=True)
+class _System:
+    """A system with rows in a table: our runs, a baseline of our runs, or a published system.
+
+    Attributes:
+        ours: summaries of our runs; empty: a published system.
+        baseline: variant of the metrics, such as `majority`; empty: no baseline.
+        facts: published figures; empty: our runs.
+    """
+
+    name: str
+    ours: tuple[Summary, ...] = ()
+    baseline: str = ""
+    facts: tuple[Fact, ...] = ()
+
+
+@dataclass(frozen=True)
+class _PaperCell:
+    """A cell: its text and number of samples, the judge if any, and the fact of a published figure."""
+
+    text: str
+    n: int | None
+    judge: str = ""
+    metric: str = ""
+    fact: Fact | None = None
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A row of the table: a system in a slot, and its figures by column.
+
+    Attributes:
+        differs: column index -> aspects in which a published figure differs from ours.
+    """
+
+    slot: Slot
+    system: _System
+    figures: Sequence[_PaperCell | None]
+    differs: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def dimmed(self) -> bool:
+        return bool(self.differs) and all(self.differs.values())
+
+
+_ComparedSummaries = Sequence[tuple[Summary, Mapping[tuple[object, ...], PublishedRow]]]
+"""Each run with its published rows, by key."""
+
+
+def paper_tables(runs: Runs) -> tuple[Table, ...]:
+    """Return the tables of a benchmark's paper with these runs in them, the most informative one first.
+
+    Args:
+        runs: displayed name and summary of each run; all of one benchmark and task. A run over other documents than
+            those of the benchmark has no place in these tables.
+    """
+    if any(is_over_other_documents(summary) for _, summary in runs):
+        return ()
+    filled_tables: list[Table] = []
+    for shape in shapes([summary for _, summary in runs]):
+        table = _fill(shape, runs)
+        if table is not None:
+            filled_tables.append(table)
+    return tuple(filled_tables)
+
+
+def is_over_other_documents(summary: Summary) -> bool:
+    """Return whether a run is over documents of none of the published domains, such as the run of a `check`.
+
+    Without this, the check of one's own notes would be listed between systems that were measured on Wikipedia.
+    """
+    published = {domain for row in summary.published for domain in row.domains}
+    own = summary.breakdowns.get("domain", {}).keys()
+    return bool(published and own) and not summary.data.demo and not published & own
+
+
+def tables_together(runs: Runs) -> tuple[Table, ...]:
+    """Return the papers' tables of every benchmark and task with several runs."""
+    groups: dict[tuple[str, str], list[tuple[str, Summary]]] = {}
+    for name, summary in runs:
+        groups.setdefault((summary.benchmark, summary.task), []).append((name, summary))
+    tables: list[Table] = []
+    for group in groups.values():
+        if len(group) > 1:
+            tables += paper_tables(group)
+    return tuple(tables)
+
+
+def _fill(shape: Shape, runs: Runs) -> Table | None:
+    """Return a paper's table with these runs in it; None if they have no figure in it."""
+    table, columns, slots = shape
+    runs = [(name, summary) for name, summary in runs if summary.setting not in table.without]
+    columns = [*columns, *_further_columns(columns, slots, runs)]
+    lines = _lines(table, columns, slots, runs)
+    if not any(line.system.ours for line in lines):
+        return None
+    filled = [index for index in range(len(columns)) if any(line.figures[index] for line in lines)]
+    # If all figures of a row are over the same samples, their count is at the end of the row; otherwise it is beneath
+    # each figure.
+    count_at_end = any(len(_counts(line)) == 1 for line in lines)
+    heads = tuple(_heads(table, [columns[index] for index in filled], count_at_end))
+    rows: list[ReportRow] = []
+    before: _Line | None = None
+    for line, following in zip(lines, [*lines[1:], None], strict=True):
+        if table.by_row and line.slot.over != (before.slot.over if before else ""):
+            rows.append(ReportRow((line.slot.over, *[""] * (len(heads) - 1)), "group"))
+            before = None
+        names = list(_names(table, columns, line, before))
+        counts = _counts(line)
+        cells = [*names, *_cells(line, filled)]
+        counts_beneath = [""] * len(names) + [_count(line.figures[index]) for index in filled]
+        if count_at_end:
+            cells.append(counts[0] if len(counts) == 1 else "")
+            counts_beneath.append("")
+        rows.append(ReportRow(tuple(cells), _row_kind(line), counts=tuple(counts_beneath)))
+        if len(counts) > 1 and not _counted_together(line, following):
+            label_column = 1 if table.heads[1] else 0
+            counts_beneath[label_column] = COUNT_COLUMN
+            rows.append(ReportRow(tuple(counts_beneath), "plain" if label_column else "below", counting=True))
+        before = line
+    title = f"As {table.sources[0]}: {table.title}"
+    legend = tuple(_legend(table, runs, lines))
+    return Table(title, heads, tuple(rows), legend, tight=True, narrow=True, groups="part")
+
+
+def _lines(table: PaperTable, columns: Sequence[Slot], slots: Sequence[Slot], runs: Runs) -> list[_Line]:
+    """Return every row of the table that has a figure, in the paper's order."""
+    compared: list[tuple[Summary, Mapping[tuple[object, ...], PublishedRow]]] = []
+    for _, summary in runs:
+        published = () if summary.data.demo else summary.published
+        compared.append((summary, {_key(row): row for row in published}))
+    cells = [column.at(slot) for column in columns for slot in slots]
+    systems = [*_our_systems(table, runs, cells), *_published_systems(table, compared)]
+    domains = {name for _, summary in runs for name in summary.breakdowns.get("domain", {})}
+    pairs = [(slot, system) for system in systems for slot in slots]
+    if table.by_row:
+        pairs = list(product(slots, systems))
+    lines = [_line(slot, system, columns, compared, domains) for slot, system in pairs]
+    return [line for line in lines if any(line.figures)]
+
+
+def _line(
+    slot: Slot, system: _System, columns: Sequence[Slot], compared: _ComparedSummaries, domains: set[str]
+) -> _Line:
+    cells = [column.at(slot) for column in columns]
+    figures = [_make_cell(system, cell, domains) for cell in cells]
+    return _Line(slot, system, figures, _differs(cells, figures, compared))
+
+
+def _row_kind(line: _Line) -> RowKind:
+    if line.system.ours:
+        return "ours"
+    return "dim" if line.dimmed else "plain"
+
+
+# --- systems with rows -----------------------------------------------------------------------------------------------
+
+
+def _further_columns(columns: Sequence[Slot], slots: Sequence[Slot], runs: Runs) -> Iterator[Slot]:
+    """Yield columns for the variants of metrics that a run measured and nobody published.
+
+    This keeps our figures out of columns of the paper that measured something else.
+    """
+    for variant, column in product(VARIANTS, columns):
+        further = column.of(variant)
+        cells = [further.at(slot) for slot in slots]
+        if not column.variant and any(_find_metric(summary, cell) for _, summary in runs for cell in cells):
+            yield further
+
+
+_ANSWER_ROLES = ("generator", "predictions", "protocol", "steps", "judge")
+_RETRIEVAL_ROLES = ("retriever", "passages", "query")
+"""Roles whose specs are the same in all runs of one system; `_RETRIEVAL_ROLES` only in runs that searched."""
+
+
+def _our_systems(table: PaperTable, runs: Runs, cells: Sequence[Slot]) -> Iterator[_System]:
+    groups: list[list[tuple[str, Summary]]] = []
+    for name, summary in runs:
+        group = _group_of(summary, groups, cells) if table.joined else None
+        if group is None:
+            groups.append([(name, summary)])
+        else:
+            group.append((name, summary))
+    for group in groups:
+        name = ", ".join(run_name for run_name, _ in group)
+        if len(group) > 1 and len(groups) == 1:
+            name = "these runs"
+        summaries = tuple(summary for _, summary in group)
+        yield _System(name, summaries)
+        for baseline in table.baselines:
+            yield _System(f"{name} [{baseline}]", summaries, baseline)
+
+
+def _group_of(
+    summary: Summary, groups: Sequence[list[tuple[str, Summary]]], cells: Sequence[Slot]
+) -> list[tuple[str, Summary]] | None:
+    """Return the first group whose runs are the same system over the same samples."""
+    for group in groups:
+        if all(_same_system(other, summary) and _same_samples(other, summary, cells) for _, other in group):
+            return group
+    return None
+
+
+def _same_system(first: Summary, second: Summary) -> bool:
+    """Return whether two runs are one system in two settings: generator, retrieval and judge are the same."""
+    if first.setting == second.setting:
+        return False
+    if any(first.specs.get(role) != second.specs.get(role) for role in _ANSWER_ROLES):
+        return False
+    if "reference" in (first.setting, second.setting):
+        return True
+    return all(first.specs.get(role) == second.specs.get(role) for role in _RETRIEVAL_ROLES)
+
+
+def _same_samples(first: Summary, second: Summary, cells: Sequence[Slot]) -> bool:
+    """Return whether the figures that two runs have in a table are over the same samples: of the same ids and number.
+
+    The ids include samples that failed, so a metric that failed on some samples of one run has another number.
+    """
+    first_hashes = _sample_hashes(first, cells)
+    if None in first_hashes or first_hashes != _sample_hashes(second, cells):
+        return False
+    first_counts, second_counts = _sample_counts(first, cells), _sample_counts(second, cells)
+    return all(first_counts[name] == second_counts[name] for name in first_counts.keys() & second_counts.keys())
+
+
+def _sample_hashes(summary: Summary, cells: Sequence[Slot]) -> set[str | None]:
+    return {summary.samples.get(_part_name(summary, cell.part)) for cell in cells if _find_metric(summary, cell)}
+
+
+def _sample_counts(summary: Summary, cells: Sequence[Slot]) -> dict[str, int]:
+    """Return metric -> number of samples of its figure in a table."""
+    measured = [_find_metric(summary, cell) for cell in cells]
+    return {name: samples_of(name, metric) for name, metric in filter(None, measured)}
+
+
+def _published_systems(table: PaperTable, compared: _ComparedSummaries) -> list[_System]:
+    """Return the systems that the runs are compared with, in the paper's order; recorded runs scored again last."""
+    by_name: dict[str, list[Fact]] = {}
+    for source in table.sources:
+        for fact in facts():
+            fits = all(str(getattr(fact, name)).casefold() == value for name, value in table.facts.items())
+            if fits and fact.source.split(",")[0] == source and any(_key(fact) in rows for _, rows in compared):
+                name = f"{fact.system} (rerun)" if fact.source == RERUN else fact.system
+                by_name.setdefault(name, []).append(fact)
+    return [_System(name, facts=tuple(group)) for name, group in by_name.items()]
+
+
+def _key(row: Fact | PublishedRow) -> tuple[object, ...]:
+    return row.source, row.system, row.subset, row.setting, row.query, tuple(row.domains)
+
+
+# --- figures ---------------------------------------------------------------------------------------------------------
+
+
+def _make_cell(system: _System, cell: Slot, domains: set[str]) -> _PaperCell | None:
+    if not system.ours:
+        return _find_published(system.facts, cell, domains)
+    cell = cell.model_copy(update={"variant": cell.variant or system.baseline})
+    for summary in system.ours:
+        measured = _find_metric(summary, cell)
+        if measured is not None:
+            name, metric = measured
+            judge = cell.variant or judges_of(summary, name)
+            return _PaperCell(_text(cell, metric.mean or 0.0), samples_of(name, metric), judge)
+    return None
+
+
+def _find_metric(summary: Summary, cell: Slot) -> tuple[str, MetricSummary] | None:
+    """Return name and summary of the first metric of a cell, in the cell's variant, that has a mean in a run."""
+    variant = cell.variant
+    if not cell.ours or cell.setting not in (None, summary.setting) or cell.query not in (None, query_of(summary)):
+        return None
+    metrics = _part(summary, cell.part)
+    for expected in cell.metrics:
+        for name, metric in metrics.items():
+            fits = name == expected
+            if variant:
+                fits = _variant(name) == variant and strip_tags(name) == expected
+            judge = variant or judges_of(summary, name)
+            if fits and metric.mean is not None and (cell.judge is None or model_key(judge) == model_key(cell.judge)):
+                return name, metric
+    return None
+
+
+def _variant(name: str) -> str:
+    """Return the variant in a metric's name, `embedded` of `rl_f[embedded].idk[embedded]`; empty: none or several."""
+    tags = {part.partition("]")[0] for part in name.split("[")[1:]}
+    return tags.pop() if len(tags) == 1 else ""
+
+
+def _part(summary: Summary, part: Mapping[str, str]) -> Metrics:
+    """Return our metrics over a part of the samples."""
+    part = _narrow_part(summary, part)
+    if not part:
+        return summary.metrics
+    return summary.breakdowns.get("+".join(part), {}).get(", ".join(part.values()), {})
+
+
+def _part_name(summary: Summary, part: Mapping[str, str]) -> str:
+    """Return the key of a part in the summary's hashes of samples."""
+    part = _narrow_part(summary, part)
+    return f"{'+'.join(part)}={', '.join(part.values())}" if part else "all"
+
+
+def _narrow_part(summary: Summary, part: Mapping[str, str]) -> Mapping[str, str]:
+    """Drop from a part of several dimensions those in which all samples have the same value."""
+    if len(part) < 2:
+        return part
+    return {name: value for name, value in part.items() if set(summary.breakdowns.get(name, {})) != {value}}
+
+
+def _find_published(known: Sequence[Fact], cell: Slot, domains: set[str]) -> _PaperCell | None:
+    """Return the published figure of a cell, over all domains of the paper unless the cell is one domain's.
+
+    Only the rerun, which no paper printed, is shown over the domains of the run.
+    """
+    if cell.variant:
+        return None
+    fitting: list[tuple[Fact, str]] = []
+    for fact in known:
+        if _is_over(fact, cell, domains):
+            for name in cell.metrics:
+                if name in fact.metrics and cell.judge in (None, *fact.instruments[name].judges):
+                    fitting.append((fact, name))
+    if not fitting:
+        return None
+    fact, name = max(fitting, key=lambda pair: (_is_rerun_over(pair[0], domains), len(pair[0].domains)))
+    return _PaperCell(_text(cell, fact.metrics[name]), fact.n, ", ".join(fact.instruments[name].judges), name, fact)
+
+
+def _is_over(fact: Fact, cell: Slot, domains: set[str]) -> bool:
+    """Return whether a fact is over the samples of a cell, in its setting and query mode."""
+    domain = cell.part.get("domain")
+    same_domains = len(fact.domains) != 1 or _is_rerun_over(fact, domains)
+    if domain:
+        same_domains = fact.domains == (domain,)
+    other_dimensions = {name: value for name, value in cell.part.items() if name != "domain"}
+    return (
+        same_domains
+        and fact.part == other_dimensions
+        and cell.setting in (None, fact.setting)
+        and cell.query in (None, fact.query)
+    )
+
+
+def _is_rerun_over(fact: Fact, domains: set[str]) -> bool:
+    return fact.source == RERUN and set(fact.domains) == domains
+
+
+def _text(cell: Slot, value: float) -> str:
+    return f"{value:{cell.form}}".removesuffix("%")
+
+
+# --- what differs ----------------------------------------------------------------------------------------------------
+
+
+def _differs(
+    cells: Sequence[Slot], figures: Sequence[_PaperCell | None], compared: _ComparedSummaries
+) -> dict[int, tuple[str, ...]]:
+    """Return column index -> aspects in which its published figure differs from those of the runs.
+
+    Only cells in which a run has a figure count. If there is no such cell, all of them count.
+    """
+    every: dict[int, dict[str, None]] = {}
+    shared: dict[int, dict[str, None]] = {}
+    for summary, rows in compared:
+        for index, (cell, figure) in enumerate(zip(cells, figures, strict=True)):
+            row = rows.get(_key(figure.fact)) if figure and figure.fact else None
+            if figure is None or row is None:
+                continue
+            aspects = dict.fromkeys(row.differs_in(figure.metric))
+            every.setdefault(index, {}).update(aspects)
+            if _find_metric(summary, cell) is not None:
+                shared.setdefault(index, {}).update(aspects)
+    return {index: tuple(aspects) for index, aspects in (shared or every).items()}
+
+
+def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line]) -> Iterator[str]:
+    if any(summary.data.demo for _, summary in runs):
+        yield "no published rows: demo data is not the benchmark"
+        return
+    remarks = [table.note] if table.note else []
+    differing: dict[str, None] = {}
+    for line in lines:
+        for aspects in line.differs.values():
+            differing.update(dict.fromkeys(aspects))
+    if differing:
+        whom = "this run" if len(runs) == 1 else "these runs"
+        remarks.append(
+            f"{NOT_COMPARABLE_MARK} not comparable with {whom} ({', '.join(differing)}); summary.json has the reasons"
+        )
+    if any(fact.source == RERUN for line in lines for fact in line.system.facts):
+        remarks.append("rerun: recorded runs of known systems over the full corpora, scored by Turnmark")
+    if remarks:
+        yield "; ".join(remarks)
+
+
+# --- rows and columns ------------------------------------------------------------------------------------------------
+
+
+def _heads(table: PaperTable, columns: Sequence[Slot], count_at_end: bool) -> Iterator[Column]:
+    system_head, row_head = table.heads
+    name_heads = (row_head, system_head) if table.by_row else (system_head, row_head)
+    for name in name_heads:
+        if name:
+            yield Column(name)
+    if table.judged:
+        yield Column("judge")
+    for column in columns:
+        yield Column(column.label, True, over=column.over)
+    if count_at_end:
+        yield Column(COUNT_COLUMN, True)
+
+
+def _names(table: PaperTable, columns: Sequence[Slot], line: _Line, before: _Line | None) -> Iterator[str]:
+    """Yield the name of the system and the label of the row. A name that repeats is left blank."""
+    name = table.published if line.system.facts and table.published else line.system.name
+    mark = NOT_COMPARABLE_MARK if line.dimmed else ""
+    if not table.heads[1]:
+        yield name + mark
+    elif table.by_row:
+        yield "" if before and before.slot == line.slot else line.slot.label
+        yield name + mark
+    else:
+        yield "" if before and before.system == line.system else name
+        yield line.slot.label + mark
+    if table.judged:
+        index = next(index for index, column in enumerate(columns) if table.judged in column.metrics)
+        figure = line.figures[index]
+        yield (figure.judge if figure else "") or "-"
+
+
+def _cells(line: _Line, filled: Sequence[int]) -> Iterator[str]:
+    """Yield the figures of a row. A figure that is not comparable is marked, unless the whole row is marked."""
+    for index in filled:
+        figure = line.figures[index]
+        mark = NOT_COMPARABLE_MARK if line.differs.get(index) and not line.dimmed else ""
+        yield figure.text + mark if figure else "-"
+
+
+def _count(figure: _PaperCell | None) -> str:
+    """Return the number of samples of a figure; `-`: the source does not say."""
+    if figure is None:
+        return ""
+    return "-" if figure.n is None else str(figure.n)
+
+
+def _counts(line: _Line) -> list[str]:
+    """Return the distinct counts of a line's figures."""
+    return list(dict.fromkeys(_count(figure) for figure in line.figures if figure))
+
+
+def _counted_together(line: _Line, following: _Line | None) -> bool:
+    """Return whether the next line is a published one over the same samples; one row of counts then serves both."""
+    if following is None or line.system.ours or following.system.ours or line.slot.over != following.slot.over:
+        return False
+    return list(map(_count, line.figures)) == list(map(_count, following.figures))

@@ -1,0 +1,273 @@
+"""The index of the Python API and the commands: one finished index, or several that are searched together."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.specs import Spec
+from turnmark.corpora.types import Passage, Problem
+from turnmark.retrieval.embedding.embedders import Embedder
+from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.joint_index import (
+    JointBM25,
+    JointStore,
+    JointTokens,
+    check_comparable,
+    first_rows,
+    joint_manifest,
+)
+from turnmark.retrieval.ranking.bm25 import TermScores
+from turnmark.retrieval.ranking.fusion import RankedRows, top_k_of
+from turnmark.retrieval.ranking.vectors import TokenVectors
+from turnmark.retrieval.search.opened_index import SearchableIndex, StoredIndex, joint_where_in, open_index, split_names
+from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
+from turnmark.retrieval.storage.manifest import ModelInfo
+from turnmark.retrieval.storage.passage_store import Passages
+from turnmark.retrieval.storage.picture_store import JointPictures, PictureStore
+from turnmark.retrieval.types import Hit, Query, Retriever
+
+T = TypeVar("T")
+
+
+class Index(SearchableIndex):
+    """A finished index, or several that are searched together.
+
+    `Index.build`, `Index.open` and `Index.join` return one. `len(index)` is the number of passages, and iterating over
+    an index yields them.
+
+    Attributes:
+        parts: the stored indexes, in the order of their rows.
+        problems: what `build` skipped in the source, and where; empty after `open`.
+        unread: the number of files of types that are not read, by suffix.
+    """
+
+    def __init__(self, parts: Sequence[StoredIndex], problems: Sequence[Problem] = ()) -> None:
+        manifests = [part.manifest for part in parts]
+        check_comparable(manifests)
+        super().__init__(manifests[0] if len(manifests) == 1 else joint_manifest(manifests))
+        self.problems = tuple(problems)
+        self.unread = dict(self.manifest.unread)
+        self._parts = tuple(parts)
+        self._only = parts[0] if len(parts) == 1 else None
+        self._starts = first_rows(manifest.passages for manifest in manifests)
+        self._retrievers: dict[str, Retriever] = {}
+
+    @classmethod
+    def build(
+        cls,
+        source: str | Path,
+        name: str,
+        *,
+        retriever: str | None = None,
+        embedder: str | None = None,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        describe: str | None = None,
+        budget: str | None = None,
+    ) -> Index:
+        """Build an index, continue an interrupted build, or bring an index up to date with its source.
+
+        If the embedder does not know the languages of the documents, the logger `turnmark` warns and says what to do.
+
+        Args:
+            source: a folder, one file, or a BEIR corpus.jsonl; `~` is the home folder.
+            name: the index's name.
+            retriever: spec of the retriever to build for; `bm25` needs no model. None: as `turnmark index build`.
+            embedder: `minilm`, `multilingual-e5-small` or `sentence-transformers:MODEL`. None: as
+                `turnmark index build`.
+            include, exclude: globs for paths relative to the source.
+            describe: spec of a model that describes the pictures in the documents, e.g. `openai:gpt-4o-mini`; `none`:
+                they are not described. None: the model that the index was built with before, if any.
+            budget: limit of what describing may spend, e.g. `200k` tokens or `$5`.
+        """
+        path = Path(source).expanduser()
+        report = build_index(
+            path, name, retriever=retriever, embedder=embedder, include=include, exclude=exclude, describe=describe,
+            budget=budget,
+        )  # fmt: skip
+        if report.advice:
+            logging.getLogger("turnmark").warning("index %s: %s", name, report.advice)
+        return cls([open_index(name)], report.problems)
+
+    @classmethod
+    def open(cls, *names: str) -> Index:
+        """Open a finished index, or several that are searched together.
+
+        Args:
+            names: names of indexes; one text may also contain several names separated by commas.
+
+        Raises:
+            RequestError: names every index that is missing or cannot be searched together with the first.
+        """
+        listed = [name for text in names for name in split_names(text)]
+        if not listed:
+            raise RequestError("no index is given; name one, or several")
+        errors = ErrorCollector()
+        opened = [errors.collect(open_index, name) for name in dict.fromkeys(listed)]
+        errors.raise_all()
+        return cls([index for index in opened if index is not None])
+
+    @classmethod
+    def join(cls, indexes: Sequence[Index]) -> Index:
+        """Return an index that searches all given indexes together. An index that occurs twice is searched once."""
+        parts = list({part.manifest.name: part for index in indexes for part in index.parts}.values())
+        if not parts:
+            raise RequestError("no index is given; name one, or several")
+        return cls(parts)
+
+    def __len__(self) -> int:
+        """Return the number of passages."""
+        return self.manifest.passages
+
+    def __iter__(self) -> Iterator[Passage]:
+        """Yield all passages in the order of their row numbers."""
+        for page in self.store.pages():
+            yield from (passage.as_stored() for _, _, passage in page)
+
+    def __repr__(self) -> str:
+        return f"Index({self.name!r}, {self.manifest.documents} documents, {self.manifest.passages} passages)"
+
+    def search(
+        self, query: str, top_k: int = 10, *, retriever: str | None = None, where: Mapping[str, str] | None = None
+    ) -> list[Hit]:
+        """Return the `top_k` best passages for a query, best first.
+
+        The query is spelled as in the documents: codes, and words that no document has.
+
+        Args:
+            query: a question or search words.
+            top_k: the maximum number of passages.
+            retriever: a retriever spec; None: the default for this index.
+            where: globs that a passage's metadata must match, by key, e.g. `{"path": "handbook/*"}`.
+        """
+        spec = retriever or default_retriever(self)
+        if spec not in self._retrievers:
+            self._retrievers[spec] = open_retriever(spec, self)
+        opened = self._retrievers[spec]
+        (hits,) = opened.search([Query(text=opened.respell(query), where=where or {})], top_k)
+        return [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
+
+    def part(self, name: str) -> StoredIndex | None:
+        """Return the stored index of a passage or citation by its field `index`; None if it is not searched here.
+
+        The field is empty if only one index is searched.
+        """
+        if self._only is not None and not name:
+            return self._only
+        return next((part for part in self._parts if part.manifest.name == name), None)
+
+    # -- as retrievers see it
+
+    @property
+    def parts(self) -> Sequence[StoredIndex]:
+        return self._parts
+
+    @cached_property
+    def store(self) -> Passages:
+        return self._only.store if self._only is not None else JointStore(self._parts)
+
+    @cached_property
+    def bm25(self) -> TermScores:
+        return self._only.bm25 if self._only is not None else JointBM25([part.bm25 for part in self._parts])
+
+    @cached_property
+    def tokens(self) -> TokenVectors:
+        self.need_tokens()
+        return self._only.tokens if self._only is not None else JointTokens([part.tokens for part in self._parts])
+
+    @cached_property
+    def pictures(self) -> PictureStore | None:
+        if self._only is not None:
+            return self._only.pictures
+        parts = {part.manifest.name: part.pictures for part in self._parts}
+        stores = {name: store for name, store in parts.items() if store is not None}
+        return JointPictures(stores) if stores else None
+
+    @property
+    def embedder(self) -> Embedder:
+        return self._parts[0].embedder
+
+    def is_current(self) -> bool:
+        return all(part.is_current() for part in self._parts)
+
+    def rows_where(self, where: Mapping[str, str]) -> list[int]:
+        return [start + row for part, start, part_where in self._under(where) for row in part.rows_where(part_where)]
+
+    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[RankedRows]:
+        if self._only is not None:
+            return self._only.nearest(vectors, k, where)
+        return self._nearest_of_all(vectors, k, where)
+
+    def vectors_of(
+        self, row_lists: Sequence[NDArray[np.int64]]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        return self._only.vectors_of(row_lists) if self._only is not None else self._vectors_of_all(row_lists)
+
+    def need_tokens(self, retriever: str = "conversational") -> None:
+        self._each(lambda part: part.need_tokens(retriever))
+
+    def model_info(self, name: str, lacks: str, needs: str) -> ModelInfo:
+        return self._each(lambda part: part.model_info(name, lacks, needs))[0]
+
+    def check_model(self, retriever: Spec, field: str, kind: str, requested: str) -> None:
+        self._each(lambda part: part.check_model(retriever, field, kind, requested))
+
+    def build_command(self, retriever: str) -> str:
+        return "; ".join(part.build_command(retriever) for part in self._parts)
+
+    # -- several indexes
+
+    def _each(self, work: Callable[[StoredIndex], T]) -> list[T]:
+        """Return the result for each part; RequestError with the mistakes of all parts."""
+        errors = ErrorCollector()
+        results: list[T] = []
+        for part in self._parts:
+            try:
+                results.append(work(part))
+            except RequestError as error:
+                errors.problems += error.problems
+        errors.raise_all()
+        return results
+
+    def _under(self, where: Mapping[str, str]) -> Iterator[tuple[StoredIndex, int, Mapping[str, str]]]:
+        """Yield each part in which passages may match a filter, with its first row and its own filter."""
+        if self._only is not None:
+            yield self._only, 0, where
+            return
+        names = [part.manifest.name for part in self._parts]
+        for part, start in zip(self._parts, self._starts, strict=False):
+            part_where = joint_where_in(part.manifest.name, names, where)
+            if part_where is not None:
+                yield part, start, part_where
+
+    def _nearest_of_all(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterator[RankedRows]:
+        rows: list[list[NDArray[np.int64]]] = [[] for _ in vectors]
+        cosines: list[list[NDArray[np.float64]]] = [[] for _ in vectors]
+        for part, start, part_where in self._under(where):
+            for position, top in enumerate(part.nearest(vectors, k, part_where)):
+                rows[position].append(top.rows + start)
+                cosines[position].append(top.scores)
+        for position in range(len(vectors)):
+            if rows[position]:
+                yield top_k_of(np.concatenate(rows[position]), np.concatenate(cosines[position]), k)
+            else:
+                yield RankedRows.from_pairs(())
+
+    def _vectors_of_all(
+        self, row_lists: Sequence[NDArray[np.int64]]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        by_part = []
+        for number, part in enumerate(self._parts):
+            start, end = self._starts[number], self._starts[number + 1]
+            part_rows = [rows[(rows >= start) & (rows < end)] - start for rows in row_lists]
+            by_part.append([(rows + start, vectors) for rows, vectors in part.vectors_of(part_rows)])
+        for found in zip(*by_part, strict=True):
+            yield np.concatenate([rows for rows, _ in found]), np.concatenate([vectors for _, vectors in found])

@@ -1,0 +1,507 @@
+"""An index is a folder: a manifest that names the current generation, and that generation's files.
+
+    indexes/NAME/manifest.json      written last and atomically; a folder without it is not an index
+    indexes/NAME/g0003/passages.db  the passages, in SQLite
+    indexes/NAME/g0003/bm25/ …      the components in the manifest (`turnmark.retrieval.index.components`)
+
+A build makes a new generation and never changes the files of an existing one, which may be open.
+"""
+
+from __future__ import annotations
+
+import shlex
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
+from turnmark.core.home import check_name, home
+from turnmark.core.specs import Spec
+from turnmark.corpora.types import Passage, content_hash_of
+from turnmark.retrieval.embedding.embedders import Embedder, open_embedder
+from turnmark.retrieval.ranking.bm25 import BM25, TermScores
+from turnmark.retrieval.ranking.conversation_queries import Views
+from turnmark.retrieval.ranking.fusion import RankedRows
+from turnmark.retrieval.ranking.vectors import FlatVectors, TokenIndex, TokenVectors
+from turnmark.retrieval.search.rebuild_commands import (
+    build_command,
+    rebuild_command,
+    remove_late_interaction,
+    spec_of_build,
+    spec_of_components,
+)
+from turnmark.retrieval.storage.chroma import ChromaVectors
+from turnmark.retrieval.storage.manifest import FORMAT, Manifest, ModelInfo, read_manifest
+from turnmark.retrieval.storage.passage_store import Passages, PassageStore, literal_brackets
+from turnmark.retrieval.storage.picture_store import PictureStore, StoredPictures
+from turnmark.retrieval.tables.row_finder import RowFinder
+from turnmark.retrieval.tables.table_records import TablePart
+from turnmark.retrieval.tables.table_store import TableStore
+from turnmark.retrieval.tables.table_writer import TABLES_FILE
+
+MAX_TITLED_DOCUMENTS = 600
+"""Maximum number of documents whose titles are returned; a prompt would have room for less
+than a tenth of a larger collection."""
+
+NO_INDEX = "there is no index yet; build one with: turnmark index build SOURCE --name NAME"
+
+T = TypeVar("T")
+
+
+class SearchableIndex(ABC):
+    """A finished index that retrievers search by row.
+
+    `StoredIndex` is the index in one folder. `turnmark.retrieval.index.index_api.Index` consists of one or more of these.
+
+    Attributes:
+        manifest: describes the index; for several, what they have in common.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+
+    # -- its files
+
+    @property
+    @abstractmethod
+    def parts(self) -> Sequence[StoredIndex]:
+        """The stored indexes that are searched, in the order of their rows."""
+
+    @property
+    @abstractmethod
+    def store(self) -> Passages:
+        """The passages."""
+
+    @property
+    @abstractmethod
+    def bm25(self) -> TermScores:
+        """The BM25 index."""
+
+    @property
+    @abstractmethod
+    def tokens(self) -> TokenVectors:
+        """The token vectors of the passages; RequestError without them."""
+
+    @property
+    @abstractmethod
+    def embedder(self) -> Embedder:
+        """The embedder that the index was built with; RequestError without one."""
+
+    @abstractmethod
+    def is_current(self) -> bool:
+        """Return whether this is the newest generation of the index; True if the index was removed or is damaged."""
+
+    # -- search by row
+
+    @abstractmethod
+    def rows_where(self, where: Mapping[str, str]) -> list[int]:
+        """Return the rows that match every glob of a filter (`Query.where`)."""
+
+    @abstractmethod
+    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[RankedRows]:
+        """Return the `k` nearest rows of each vector under a filter, with their cosines."""
+
+    @abstractmethod
+    def vectors_of(
+        self, row_lists: Sequence[NDArray[np.int64]]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """Yield, for each list, the rows that have stored vectors, and these vectors."""
+
+    def mask(self, where: Mapping[str, str]) -> NDArray[np.bool_] | None:
+        """Return for each row whether it matches every glob of a filter; None for an empty filter."""
+        if not where:
+            return None
+        mask = np.zeros(self.manifest.passages, dtype=np.bool_)
+        mask[self.rows_where(where)] = True
+        return mask
+
+    # -- its tables
+
+    @property
+    def table_parts(self) -> Sequence[TablePart]:
+        """The files with the stored tables of each index that has some."""
+        names = [part.name for part in self.parts]
+        return [part.table_part(names) for part in self.parts if part.manifest.tables]
+
+    @cached_property
+    def tables(self) -> TableStore | None:
+        """The stored tables; None without any."""
+        parts = self.table_parts
+        return TableStore(parts, is_joint=len(self.parts) > 1) if parts else None
+
+    @cached_property
+    def row_finders(self) -> list[RowFinder]:
+        """The rows of the large tables of each index that has some."""
+        joined = len(self.parts) > 1
+        finders = [RowFinder(part, part.name if joined else "") for part in self.table_parts]
+        return [finder for finder in finders if finder.has_rows()]
+
+    # -- what it was built for
+
+    @abstractmethod
+    def need_tokens(self, retriever: str = "conversational") -> None:
+        """Raise RequestError if the index has no token vectors for late interaction."""
+
+    @abstractmethod
+    def model_info(self, name: str, lacks: str, needs: str) -> ModelInfo:
+        """Return the manifest's entry of a model; RequestError if the index was built without it.
+
+        Args:
+            name: the model's field in the manifest.
+            lacks: what an index without the model lacks, for the message.
+            needs: a retriever whose index has the model, for the message.
+        """
+
+    @abstractmethod
+    def check_model(self, retriever: Spec, field: str, kind: str, requested: str) -> None:
+        """Raise RequestError if a retriever needs another model than the index was built with.
+
+        Args:
+            field: the model's field in the manifest.
+            kind: what the model is, for the message.
+            requested: spec of the model that the retriever needs.
+        """
+
+    @abstractmethod
+    def build_command(self, retriever: str) -> str:
+        """Return the command that builds the index for another retriever."""
+
+    def embedder_info(self) -> ModelInfo:
+        """Return the manifest's entry of the embedder."""
+        return self.model_info("embedder", "vectors", "hybrid")
+
+    def check_unchanged(self, fingerprint: str, info: ModelInfo) -> None:
+        """Raise RequestError if a model is not the one that the index was built with."""
+        if fingerprint != info.fingerprint:
+            raise RequestError(
+                f"index {self.manifest.name!r} was built with another model under the name {info.spec!r}: "
+                f"{info.fingerprint} then, {fingerprint} now; build it again: "
+                f"{self.build_command(spec_of_build(self.manifest))}"
+            )
+
+    # -- what follows from these
+
+    @property
+    def name(self) -> str:
+        """The name that the index was built under; for several indexes, their names separated by commas."""
+        return self.manifest.name
+
+    @cached_property
+    def views(self) -> Views:
+        """The vectors of messages in a conversation."""
+        return Views(self.embedder)
+
+    @cached_property
+    def titles(self) -> list[str]:
+        """The titles of the documents, largest first; empty if the index has too many documents to list."""
+        return self.store.titles() if self.manifest.documents <= MAX_TITLED_DOCUMENTS else []
+
+    def stored_vectors(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the vectors of those texts that are the indexed texts of passages, as stored in the index.
+
+        An index whose vectors are on a server returns none, since a request may take longer than the model.
+        """
+        text_of = {content_hash_of(text): text for text in texts}
+        vectors: dict[str, NDArray[np.float32]] = {}
+        for part in self.parts:
+            if part.manifest.server:
+                continue
+            rows = part.store.rows_with(list(text_of))
+            for found, its_vectors in part.vectors_of([np.array(list(rows.values()), dtype=np.int64)]):
+                vector_of = dict(zip(found.tolist(), its_vectors, strict=True))
+                vectors |= {text_of[content]: vector_of[row] for content, row in rows.items() if row in vector_of}
+        return vectors
+
+    @property
+    @abstractmethod
+    def pictures(self) -> PictureStore | None:
+        """The described pictures; None if the index was built without descriptions."""
+
+    def neighbors(self, passage: Passage) -> list[Passage]:
+        """Return all passages of the same document, in reading order; for a row of a large table, the next rows."""
+        return self.rows_around(passage.document, passage.start) or self.store.of_document(passage.document)
+
+    def rows_around(self, document: str, start: int) -> list[Passage]:
+        """Return the row of a large table at an offset of a document, with the rows next to it; empty without one."""
+        for finder in self.row_finders:
+            if rows := finder.around(document, start):
+                return rows
+        return []
+
+
+class StoredIndex(SearchableIndex):
+    """A finished index in its folder, opened read-only. Each component is loaded when it is first used."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        super().__init__(manifest)
+        self.folder = folder
+        self.files = folder / f"g{manifest.generation:04d}"
+
+    def open_part(self, name: str, opener: Callable[[Path], T]) -> T:
+        """Open one of the index's files or folders; TurnmarkError if it is missing or damaged."""
+        path = self.files / name
+        try:
+            if not path.exists():
+                raise FileNotFoundError(f"{path} is missing")
+            return opener(path)
+        except TurnmarkError:
+            raise
+        except Exception as error:  # each library raises its own errors for damaged files
+            raise TurnmarkError(
+                f"index {self.manifest.name!r} is damaged: {name}: {error}; build it again: "
+                f"{rebuild_command(self.manifest)}"
+            ) from error
+
+    @cached_property
+    def store(self) -> PassageStore:
+        return self.open_part("passages.db", PassageStore)
+
+    @cached_property
+    def bm25(self) -> BM25:
+        return self.open_part("bm25", lambda path: BM25(path, self.manifest.bm25, self.manifest.languages))
+
+    @cached_property
+    def chroma(self) -> ChromaVectors:
+        """The passages' vectors in Chroma, if `manifest.exact` is False."""
+        self.embedder_info()
+        return self.open_part("chroma", ChromaVectors)
+
+    @cached_property
+    def flat(self) -> FlatVectors:
+        """The passages' vectors by row, if `manifest.exact` says that they are in one file."""
+        return self.open_part("exact", FlatVectors)
+
+    @cached_property
+    def embedder(self) -> Embedder:
+        info = self.embedder_info()
+        embedder = open_embedder(info.spec)
+        self.check_unchanged(embedder.fingerprint, info)
+        return embedder
+
+    @cached_property
+    def pictures(self) -> StoredPictures | None:
+        return self.open_part("pictures", StoredPictures) if self.manifest.described else None
+
+    @cached_property
+    def tokens(self) -> TokenIndex:
+        self.need_tokens()
+        return self.open_part("tokens", TokenIndex)
+
+    def table_part(self, names: Sequence[str]) -> TablePart:
+        """Return the file with the stored tables.
+
+        Args:
+            names: the names of all indexes that are searched together.
+        """
+        name = self.manifest.name
+        path = self.open_part(TABLES_FILE, lambda path: path)
+        if len(names) > 1:
+            return TablePart(name, path, lambda where: joint_where_in(name, names, where))
+        return TablePart(name, path, partial(where_in, name))
+
+    def need_tokens(self, retriever: str = "conversational") -> None:
+        if not self.manifest.tokens:
+            alternative = (
+                remove_late_interaction(retriever) if self.manifest.embedder else spec_of_components(self.manifest)
+            )
+            raise RequestError(
+                f"index {self.manifest.name!r} has no token vectors for rerank=late; search it with --retriever "
+                f"{shlex.quote(alternative)}, or build it again: {self.build_command(retriever)}"
+            )
+
+    def model_info(self, name: str, lacks: str, needs: str) -> ModelInfo:
+        info = self.manifest.models().get(name)
+        if info is None:
+            only = "" if self.manifest.models() else "was built for BM25 only and "
+            raise RequestError(
+                f"index {self.manifest.name!r} {only}has no {lacks}; search it with --retriever bm25, or build it "
+                f"again: {self.build_command(needs)}"
+            )
+        return info
+
+    def check_model(self, retriever: Spec, field: str, kind: str, requested: str) -> None:
+        info = self.manifest.models().get(field)
+        if info is None or info.spec != requested:
+            problem = (
+                f"was built with the {kind} {info.spec!r}, not {requested!r}" if info else f"has no {kind}'s terms"
+            )
+            raise RequestError(
+                f"index {self.manifest.name!r} {problem}; build it again: {self.build_command(str(retriever))}"
+            )
+
+    def build_command(self, retriever: str) -> str:
+        return build_command(self.manifest, retriever)
+
+    def is_current(self) -> bool:
+        try:
+            newest = read_manifest(self.folder)
+        except TurnmarkError:
+            return True
+        return newest is None or newest == self.manifest
+
+    @property
+    def parts(self) -> Sequence[StoredIndex]:
+        return (self,)
+
+    def rows_where(self, where: Mapping[str, str]) -> list[int]:
+        passage_where = where_in(self.manifest.name, where)
+        return self.store.rows_where(passage_where) if passage_where is not None else []
+
+    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[RankedRows]:
+        if self.manifest.exact:
+            return self.flat.nearest(vectors, k, self.mask(where))
+        passage_where = where_in(self.manifest.name, where)
+        matching = self.store.matching(passage_where) if passage_where is not None else {}
+        if passage_where is None or not all(matching.values()):
+            return [RankedRows.from_pairs(())] * len(vectors)
+        nearest = self.chroma.query(vectors, k, _clause(matching))
+        ids = [identifier for neighbors in nearest for identifier, _ in neighbors]
+        rows = self.store.rows_of(ids)
+        foreign = next((identifier for identifier in ids if identifier not in rows), None)
+        if foreign is not None:
+            raise TurnmarkError(
+                f"Chroma contains {foreign!r}, which is not a passage of the index {self.manifest.name!r}: they do not "
+                f"belong together; build it again: {rebuild_command(self.manifest)}"
+            )
+        return (
+            RankedRows.from_pairs((rows[identifier], cosine) for identifier, cosine in neighbors)
+            for neighbors in nearest
+        )
+
+    def vectors_of(
+        self, row_lists: Sequence[NDArray[np.int64]]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        if self.manifest.exact:
+            yield from ((rows, self.flat.of(rows)) for rows in row_lists)
+            return
+        ids = self.store.ids_of(list({row: None for rows in row_lists for row in rows.tolist()}))
+        stored = self.chroma.get(list(ids.values()))
+        for rows in row_lists:
+            known = [row for row in rows.tolist() if ids[row] in stored]
+            vectors = np.array([stored[ids[row]] for row in known], dtype=np.float32)
+            yield np.array(known, dtype=np.int64), vectors.reshape(len(known), self.embedder.dimension)
+
+    def source_file(self, path: str) -> Path | None:
+        """Return the file of the source at a passage's `path`; None if it does not exist or is outside the source."""
+        source = Path(self.manifest.source)
+        folder = source.parent if source.is_file() else source
+        file = (folder / path).resolve()
+        return file if path and file.is_file() and file.is_relative_to(folder.resolve()) else None
+
+
+def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
+    """Return Chroma's filter for the values that each field may have."""
+    clauses = [{key: {"$in": values}} for key, values in matching.items()]
+    if len(clauses) > 1:
+        return {"$and": clauses}
+    return clauses[0] if clauses else None
+
+
+def where_in(name: str, where: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the filter (`Query.where`) of the index called `name`, without its key `index`; None: nothing matches."""
+    passage_where = dict(where)
+    glob = literal_brackets(passage_where.pop("index", "*"))
+    return passage_where if fnmatchcase(name, glob) else None
+
+
+def joint_where_in(name: str, names: Sequence[str], where: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the filter (`Query.where`) of one of several indexes; None if nothing in this index matches.
+
+    A glob for `document` may begin with `INDEX:`, as the ids do here.
+    """
+    part_where = where_in(name, where)
+    if part_where is None or "document" not in part_where:
+        return part_where
+    index, colon, document = part_where["document"].partition(":")
+    if not colon or index not in names:
+        return part_where
+    return {**part_where, "document": document} if index == name else None
+
+
+def indexes_folder() -> Path:
+    """Return the folder of all indexes, `$TURNMARK_HOME/indexes`."""
+    return home() / "indexes"
+
+
+def open_index(name: str) -> StoredIndex:
+    """Open the index called `name`."""
+    folder = indexes_folder() / check_name(name, "index")
+    manifest = read_manifest(folder)
+    if manifest is None:
+        unknown = unknown_name("index", name, [each.name for each in list_indexes()])
+        if folder.is_dir():
+            unknown += "; a build of it was interrupted, and the same `index build` command continues it"
+        raise RequestError(f"{unknown}. Build one: turnmark index build SOURCE --name {name}")
+    if manifest.format != FORMAT:
+        raise RequestError(
+            f"index {name!r} has format {manifest.format}, this version reads {FORMAT}; build it again: "
+            f"{build_command(manifest, spec_of_build(manifest))}"
+        )
+    return StoredIndex(folder, manifest)
+
+
+def only_index(flag: str = "--index") -> str:
+    """Return the name of the only index, which is used where none is named.
+
+    Args:
+        flag: the flag or argument that names an index, for the message.
+
+    Raises:
+        RequestError: there is no index, or several.
+    """
+    names = [manifest.name for manifest in list_indexes()]
+    if not names:
+        raise RequestError(NO_INDEX)
+    if len(names) > 1:
+        raise RequestError(f"{flag} is missing (expected one of: {', '.join(names)})")
+    return names[0]
+
+
+def split_names(names: str) -> list[str]:
+    """Return the distinct names in a comma-separated text; a text without a name is returned unchanged."""
+    return list(dict.fromkeys(filter(None, map(str.strip, names.split(","))))) or [names]
+
+
+def list_indexes(internal: bool = False) -> list[Manifest]:
+    """Return the manifests of the finished indexes, by name; with `internal` also those kept for benchmarks.
+
+    Folders without a readable manifest are not indexes.
+    """
+    manifests = []
+    for folder in sorted(indexes_folder().glob("*/manifest.json")):
+        try:
+            manifest = read_manifest(folder.parent)
+        except TurnmarkError:
+            continue
+        if manifest and (internal or not manifest.internal):
+            manifests.append(manifest)
+    return manifests
+
+
+@contextmanager
+def lock_index(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Hold an index's lock: one process at a time builds or removes it.
+
+    Args:
+        wait: wait for another process instead of failing.
+    """
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / ".lock", timeout=-1 if wait else 0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise TurnmarkError(
+            f"index {folder.name!r} is being built by another process; wait for it, or stop it"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.release()

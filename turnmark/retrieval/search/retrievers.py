@@ -1,0 +1,353 @@
+"""Retrievers over an index: fused rankings of the message and its variants, and the default retriever.
+
+The default retriever searches with one vector per turn. It is a weighted sum of these vectors: the message alone, the
+message read in the context of the last answer (`turnmark.retrieval.ranking.conversation_queries`), its rewrites, and the earlier answers. BM25
+ranks by the message and its rewrites, and the lists are fused by z-scores. The weights are the same for every turn.
+They were chosen on two domains together (docs/measured.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnmark.core.errors import TurnmarkError
+from turnmark.corpora.chunking import Tokenizer
+from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.segmentation import words
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.collection import Collection
+from turnmark.retrieval.ranking.conversation_queries import CACHED_MESSAGES
+from turnmark.retrieval.ranking.fusion import FusedRanking, RankedList, RankedRows, fuse, top_k_of
+from turnmark.retrieval.ranking.respelling import spell_codes, spell_words
+from turnmark.retrieval.search.opened_index import SearchableIndex
+from turnmark.retrieval.search.row_hits import with_rows
+from turnmark.retrieval.storage.picture_store import PictureStore
+from turnmark.retrieval.tables.table_store import TableStore
+from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.vector_cache import Cache
+
+FUSION_DEPTH = 1000
+"""Number of rows of each list that are fused."""
+VARIANT_WEIGHT = 2.0
+"""Weight of a list found with a rewrite, relative to the message's list: a rewrite states what the message means. On
+the MTRAG pools (hybrid, the embedded rewrite) weights 0, 1 and 2 give nDCG@5 .384, .419 and .437 on ClapNQ, and .274,
+.275 and .274 on FiQA."""
+
+
+OCCURRENCES_READ = 50
+"""Maximum passages that are read to see whether a word occurs in them."""
+
+
+class Ranker(Protocol):
+    """One way of finding rows, such as BM25 or dense vectors."""
+
+    name: str
+
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[RankedRows]:
+        """Return the `k` best rows for each text, best first; `queries[i]` is the query that `texts[i]` belongs to."""
+        ...
+
+
+class IndexRetriever(Retriever):
+    """A retriever over an index that ranks rows before it fetches their passages."""
+
+    def __init__(self, name: str, index: SearchableIndex) -> None:
+        self.name, self.index = name, index
+        self._nearest: Cache[str, float] = Cache(self._cosines, CACHED_MESSAGES)
+
+    def ranked(self, queries: Sequence[Query], k: int) -> list[FusedRanking]:
+        """Return the `k` best rows for each query, in the order of the queries."""
+        raise NotImplementedError
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        hit_lists = self.hits(self.ranked(queries, top_k))
+        return [with_rows(self.index, query, hits, top_k) for query, hits in zip(queries, hit_lists, strict=True)]
+
+    def hits(self, fused_lists: Sequence[FusedRanking]) -> list[list[Hit]]:
+        """Fetch the passages of ranked rows and return them as hits."""
+        hit_lists = []
+        for fused in fused_lists:
+            passages = self.index.store.by_rows(fused.rows.rows.tolist())
+            scored = zip(passages, fused.rows.scores.tolist(), fused.provenance(), strict=True)
+            hit_lists.append([Hit(passage=passage, score=score, found=found) for passage, score, found in scored])
+        return hit_lists
+
+    def neighbors(self, passage: Passage) -> list[Passage]:
+        return self.index.neighbors(passage)
+
+    def titles(self) -> list[str]:
+        return self.index.titles
+
+    def collection(self) -> Collection:
+        return Collection(self.index.store, tuple(self.index.row_finders))
+
+    def tables(self) -> TableStore | None:
+        return self.index.tables
+
+    def pictures(self) -> PictureStore | None:
+        return self.index.pictures
+
+    def sure_from(self) -> float | None:
+        return self.index.manifest.sure_from
+
+    def word_shares(self, texts: Sequence[str]) -> list[float]:
+        shares = [self.index.bm25.best_share(text) for text in texts]
+        for finder in self.index.row_finders:
+            shares = [max(share, finder.best_share(text)) for share, text in zip(shares, texts, strict=True)]
+        return shares
+
+    def respell(self, text: str) -> str:
+        language = language_of(text, tuple(self.index.manifest.languages))
+        if language and self.index.manifest.languages and language not in self.index.manifest.languages:
+            return spell_codes(text, self.index.bm25)
+        has_words = self.index.manifest.embedder is not None or self.index.row_finders
+        exists = self._exists if has_words else None
+        return spell_words(spell_codes(text, self.index.bm25), self.index.bm25, self._words_with, exists)
+
+    def _words_with(self, word: str) -> frozenset[str]:
+        """Return the words of the first passages that have the stem of a word."""
+        rows = self.index.bm25.rows_with(word)[:OCCURRENCES_READ]
+        passages = self.index.store.by_rows(rows)
+        return frozenset(each for passage in passages for each in words(f"{passage.heading} {passage.text}"))
+
+    def _exists(self, word: str) -> bool:
+        """Return whether a word is in a row of a large table, or known to the embedder."""
+        if any(finder.knows(word) for finder in self.index.row_finders):
+            return True
+        return self.index.manifest.embedder is not None and self._is_one_token(word)
+
+    def _is_one_token(self, word: str) -> bool:
+        """Return whether the embedder knows a word as a whole, so that it is not a typing error.
+
+        False if the embedder cannot be opened: BM25 searches without it.
+        """
+        try:
+            return len(self._tokenize(word)) == 1
+        except TurnmarkError:
+            return False
+
+    @cached_property
+    def _tokenize(self) -> Tokenizer:
+        return self.index.embedder.tokenizer()
+
+    def nearest(self, texts: Sequence[str]) -> list[float]:
+        return self._nearest.get(texts) if self.index.manifest.trusts_cosines() else []
+
+    def _cosines(self, texts: Sequence[str]) -> list[float]:
+        vectors = np.stack([view.vector for view in self.index.views.of([("", text) for text in texts])])
+        nearest = DenseRanker(self.index).nearest(vectors, [Query(text=text) for text in texts], 1)
+        return [float(rows.scores[0]) if len(rows.scores) else 0.0 for rows in nearest]
+
+
+class BM25Ranker:
+    """Ranks by BM25."""
+
+    name = "bm25"
+
+    def __init__(self, index: SearchableIndex) -> None:
+        self._index = index
+
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[RankedRows]:
+        pairs = zip(texts, queries, strict=True)
+        return [self._index.bm25.top(text, k, self._index.mask(query.where)) for text, query in pairs]
+
+
+class DenseRanker:
+    """Ranks by the cosine of embeddings."""
+
+    name = "dense"
+
+    def __init__(self, index: SearchableIndex) -> None:
+        self._index = index
+
+    def lists(self, texts: Sequence[str], queries: Sequence[Query], k: int) -> list[RankedRows]:
+        """See `Ranker.lists`. Texts are embedded as one batch."""
+        return self.nearest(self._index.embedder.encode(texts, "query"), queries, k)
+
+    def nearest(self, vectors: NDArray[np.float32], queries: Sequence[Query], k: int) -> list[RankedRows]:
+        """Return the `k` nearest rows of each vector with their cosines; `vectors[i]` belongs to `queries[i]`.
+
+        Vectors under one filter are searched as one batch.
+        """
+        results = [RankedRows.from_pairs(())] * len(queries)
+        filters: dict[tuple[tuple[str, str], ...], list[int]] = {}
+        for position, query in enumerate(queries):
+            filters.setdefault(tuple(sorted(query.where.items())), []).append(position)
+        for condition, positions in filters.items():
+            nearest_rows = self._index.nearest(vectors[positions], k, dict(condition))
+            for position, rows in zip(positions, nearest_rows, strict=True):
+                results[position] = rows
+        return results
+
+
+class FusedRetriever(IndexRetriever):
+    """A retriever that fuses weighted rankers. If there is only one list, its scores stay as they are."""
+
+    def __init__(self, name: str, index: SearchableIndex, rankers: Sequence[tuple[Ranker, float]]) -> None:
+        super().__init__(name, index)
+        self._rankers = list(rankers)
+
+    def ranked(self, queries: Sequence[Query], k: int) -> list[FusedRanking]:
+        texts: list[str] = []
+        owners: list[Query] = []  # the query of each text
+        for query in queries:
+            for text in query.texts():
+                texts.append(text)
+                owners.append(query)
+        depth = k if len(self._rankers) == 1 and len(texts) == len(queries) else max(k, FUSION_DEPTH)
+        by_ranker = [
+            (ranker.name, weight, iter(ranker.lists(texts, owners, depth))) for ranker, weight in self._rankers
+        ]
+        answers = []
+        for query in queries:
+            lists = [
+                _name_list(ranker, number, weight, next(rows))
+                for number, _ in enumerate(query.texts())
+                for ranker, weight, rows in by_ranker
+            ]
+            answers.append(fuse(lists, k))
+        return answers
+
+
+def _name_list(ranker: str, number: int, weight: float, rows: RankedRows) -> RankedList:
+    """Return a ranker's list with its name and weight, for the message (number 0) or for a variant."""
+    if number == 0:
+        return RankedList(ranker, rows, weight)
+    return RankedList(f"{ranker}+{number}", rows, weight * VARIANT_WEIGHT)
+
+
+# --- in the middle of a conversation ---------------------------------------------------------------------------------
+
+CONVERSATION_LIST = "conversation"
+"""Name of the list found with the search vector."""
+COSINE_LIST = "dense"
+"""Name of the list with the best cosine of the message or a rewrite."""
+BM25_WEIGHT = 0.3
+ANSWERS_WEIGHT = 0.6
+"""Total weight of the earlier answers. The message, the message in context and its rewrites have weight 1 each."""
+ANSWER_DECAY = 0.35
+"""Weight of an answer relative to the answer after it."""
+MAX_ANSWERS = 8
+"""Maximum number of earlier answers in the search vector."""
+MIN_STANDALONE_COSINE = 0.65
+"""Minimum cosine of the nearest passage with which a standalone message is searched without its conversation."""
+
+
+class ConversationalRetriever(IndexRetriever):
+    """The default retriever, without a language model; see the module's description.
+
+    Args:
+        weight: BM25's weight; the dense list has 1. The message gets one half, and its rewrites share the other half.
+        more_rankers: further rankers and their weights, which are divided in the same way.
+    """
+
+    def __init__(
+        self, name: str, index: SearchableIndex, weight: float, more_rankers: Sequence[tuple[Ranker, float]] = ()
+    ) -> None:
+        super().__init__(name, index)
+        self._dense = DenseRanker(index)
+        self._rankers: list[tuple[Ranker, float]] = [(BM25Ranker(index), weight), *more_rankers]
+
+    def ranked(self, queries: Sequence[Query], k: int) -> list[FusedRanking]:
+        queries = self._by_evidence(queries)
+        vectors, texts = self._vectors(queries)
+        lists = self._lists(queries, vectors, max(k, FUSION_DEPTH))
+        return self._with_cosines(texts, [fuse(query_lists, k) for query_lists in lists])
+
+    def note_answer(self, answer: str) -> None:
+        """Embed the answer in advance, so that the next turn is faster."""
+        self.index.views.note_answer(answer)
+
+    def _with_cosines(
+        self, query_vectors: Sequence[Sequence[NDArray[np.float32]]], answers: Sequence[FusedRanking]
+    ) -> list[FusedRanking]:
+        """Add the list `dense` to each result: the best cosine of the message or a rewrite with each row.
+
+        Decisions use these cosines, because the search vector is also close to passages about earlier turns.
+        """
+        if not self.index.manifest.trusts_cosines():
+            return list(answers)
+        with_cosines = []
+        stored = self.index.vectors_of([answer.rows.rows for answer in answers])
+        for texts, answer, (rows, vectors) in zip(query_vectors, answers, stored, strict=True):
+            cosines = (vectors @ np.stack(texts).T).max(axis=1)
+            with_cosines.append(
+                replace(answer, lists=(*answer.lists, RankedList(COSINE_LIST, top_k_of(rows, cosines))))
+            )
+        return with_cosines
+
+    def _by_evidence(self, queries: Sequence[Query]) -> list[Query]:
+        """Return the queries, without history and variants for standalone queries that have a close passage."""
+        positions = [
+            position for position, query in enumerate(queries) if query.standalone and (query.history or query.variants)
+        ]
+        if not positions or not self.index.manifest.trusts_cosines():
+            return list(queries)
+        views = self.index.views.of([("", queries[position].text) for position in positions])
+        vectors = np.stack([view.vector for view in views])
+        nearest = self._dense.nearest(vectors, [queries[position] for position in positions], 1)
+        plain = {"history": (), "variants": ()}
+        result = list(queries)
+        for position, rows in zip(positions, nearest, strict=True):
+            if len(rows.rows) and float(rows.scores[0]) >= MIN_STANDALONE_COSINE:
+                result[position] = queries[position].model_copy(update=plain)
+        return result
+
+    def _lists(self, queries: Sequence[Query], vectors: NDArray[np.float32], depth: int) -> list[list[RankedList]]:
+        """Return the lists of each query, to be fused; all are searched as one batch."""
+        dense = self._dense.nearest(vectors, queries, depth)
+        texts = [list(query.texts()) for query in queries]
+        owners: list[Query] = []  # the query of each text in `flat`
+        flat: list[str] = []
+        for query, query_texts in zip(queries, texts, strict=True):
+            owners += [query] * len(query_texts)
+            flat += query_texts
+        rankers = [(ranker.name, weight, iter(ranker.lists(flat, owners, depth))) for ranker, weight in self._rankers]
+        lists_by_query = []
+        for rows, query_texts in zip(dense, texts, strict=True):
+            lists = [RankedList(CONVERSATION_LIST, rows, self.index.manifest.share_of(COSINE_LIST))]
+            for name, weight, results in rankers:
+                rewrites = len(query_texts) - 1
+                message = weight / 2 if rewrites else weight
+                lists.append(RankedList(name, next(results), message))
+                lists += [
+                    RankedList(f"{name}+{n}", next(results), weight / 2 / rewrites) for n in range(1, rewrites + 1)
+                ]
+            lists_by_query.append(lists)
+        return lists_by_query
+
+    def _vectors(self, queries: Sequence[Query]) -> tuple[NDArray[np.float32], list[list[NDArray[np.float32]]]]:
+        """Return a search vector of length 1 for each query, and the vectors of its texts.
+
+        All texts are embedded as one batch.
+        """
+        answers = [_answers(query.history) for query in queries]
+        messages: list[tuple[str, str]] = []
+        for query, earlier in zip(queries, answers, strict=True):
+            message, *rewritten = query.texts()
+            messages += [("", message), (earlier[-1] if earlier else "", message), *(("", text) for text in rewritten)]
+        spoken = iter(self.index.views.of(messages))
+        plain = iter(self.index.views.plain([text for earlier in answers for text in earlier]))
+        vectors, text_vectors = [], []
+        for query, earlier in zip(queries, answers, strict=True):
+            alone, in_context = next(spoken).vector, next(spoken).vector
+            rewrites = [next(spoken).vector for _ in list(query.texts())[1:]]
+            vector = alone + in_context + (np.mean(rewrites, axis=0) if rewrites else alone)
+            if earlier:
+                weights = ANSWER_DECAY ** np.arange(len(earlier) - 1, -1, -1)
+                vector = vector + ANSWERS_WEIGHT * np.average([next(plain) for _ in earlier], axis=0, weights=weights)
+            vectors.append(vector / max(float(np.linalg.norm(vector)), 1e-9))
+            text_vectors.append([alone, *rewrites])
+        return np.asarray(vectors, dtype=np.float32), text_vectors
+
+
+def _answers(history: Sequence[Message]) -> list[str]:
+    """Return the last answers in a history, oldest first."""
+    answers = [turn.content for turn in history if turn.role == "assistant" and turn.content.strip()]
+    return answers[-MAX_ANSWERS:]

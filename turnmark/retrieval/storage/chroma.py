@@ -1,0 +1,162 @@
+"""Stores vectors in Chroma, in a folder or on a server, without telemetry.
+
+Used for servers, and for indexes with more passages than a flat file serves (`turnmark.retrieval.ranking.vectors`). The vectors
+are written once, when an index is built.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnmark.core.errors import TurnmarkError
+from turnmark.core.untrusted import describe_error
+from turnmark.retrieval.storage.server_addresses import ServerLocation, read_note
+
+TOKEN = "TURNMARK_CHROMA_TOKEN"
+PORT = 8000
+SECONDS = 60.0
+"""Timeout of a request."""
+COLLECTION = "passages"
+# Chosen so that recall@10 against exact search stays above .99 on the MTRAG pools; a data test measures it.
+HNSW: dict[str, Any] = {"space": "cosine", "ef_construction": 200, "max_neighbors": 32, "ef_search": 256}
+PAGE = 1000
+
+
+def open_client(server: ServerLocation) -> Any:
+    """Connect to a server and return the client. The token is read from the environment."""
+    import chromadb
+    import httpx
+
+    url, token = server.url, os.environ.get(TOKEN)
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    with _named_errors(f"the Chroma server at {url}"):
+        # Chroma's client has no timeout for its first request.
+        httpx.get(f"{url}/api/v2/heartbeat", timeout=SECONDS, headers=headers).raise_for_status()
+        client: Any = chromadb.HttpClient(
+            url, port=PORT, ssl=url.startswith("https:"), headers=headers,
+            settings=chromadb.Settings(anonymized_telemetry=False),
+        )  # fmt: skip
+    session = getattr(getattr(client, "_server", None), "_session", None)
+    if session is not None:
+        session.timeout = SECONDS
+    return client
+
+
+@contextmanager
+def _named_errors(owner: str) -> Iterator[None]:
+    """Turn Chroma's errors into TurnmarkErrors; its client raises a plain Exception for unknown answers."""
+    try:
+        yield
+    except TurnmarkError:
+        raise
+    except Exception as error:
+        message = describe_error(error)
+        hint = f"; is the token in {TOKEN} right?" if "401" in message or "403" in message else ""
+        raise TurnmarkError(f"{owner} failed: {message}{hint}") from None
+
+
+def delete_collection(server: ServerLocation) -> None:
+    """Delete a collection, if it exists."""
+    from chromadb.errors import NotFoundError
+
+    client = open_client(server)
+    with _named_errors(f"the Chroma server at {server.url}"):
+        try:
+            client.delete_collection(server.name)
+        except NotFoundError:
+            return
+        finally:
+            client.close()
+
+
+class ChromaVectors:
+    """A Chroma collection: in a folder, or on the server that a note in the folder names.
+
+    With `create`, make a new collection. On `server`, if given, it replaces a collection of the same name.
+    """
+
+    def __init__(self, folder: Path, create: bool = False, server: ServerLocation | None = None) -> None:
+        server = server if create else read_note(folder)
+        self._owner = f"the Chroma server at {server.url}" if server else f"Chroma ({folder})"
+        if server is not None and create:
+            delete_collection(server)
+        name = server.name if server else COLLECTION
+        with _named_errors(self._owner):
+            self._client = open_client(server) if server else _open_files(folder)
+            self._collection: Any
+            if create:
+                self._collection = self._client.create_collection(
+                    name, embedding_function=None, configuration={"hnsw": HNSW}
+                )
+            else:
+                self._collection = self._client.get_collection(name, embedding_function=None)
+        # Chroma keeps every client, with its vectors, in memory until the client is closed.
+        weakref.finalize(self, self._client.close).atexit = False
+
+    def add(self, ids: Sequence[str], vectors: NDArray[np.float32], metadata: Sequence[dict[str, Any]]) -> None:
+        """Add vectors with their passage ids and metadata, in pages that Chroma accepts."""
+        for start in range(0, len(ids), PAGE):
+            part = slice(start, start + PAGE)
+            with _named_errors(self._owner):
+                self._collection.add(ids=list(ids[part]), embeddings=vectors[part], metadatas=list(metadata[part]))
+
+    @cached_property
+    def count(self) -> int:
+        """Number of vectors; read once, since a finished collection does not change."""
+        with _named_errors(self._owner):
+            return int(self._collection.count())
+
+    def query(
+        self, vectors: NDArray[np.float32], k: int, filters: Mapping[str, Any] | None = None
+    ) -> list[list[tuple[str, float]]]:
+        """Return for each vector the `k` nearest passages as (id, cosine), best first, equal cosines by id."""
+        k = min(k, self.count)
+        if not len(vectors) or not k:
+            return [[] for _ in vectors]
+        with _named_errors(self._owner):
+            response = self._collection.query(
+                query_embeddings=vectors, n_results=k, where=dict(filters) if filters else None, include=["distances"]
+            )
+        lists = []
+        for ids, distances in zip(response["ids"], response["distances"], strict=True):
+            neighbors: list[tuple[str, float]] = []
+            for identifier, distance in zip(ids, distances, strict=True):
+                neighbors.append((identifier, 1.0 - float(distance)))
+            lists.append(sorted(neighbors, key=lambda neighbor: (-neighbor[1], neighbor[0])))
+        return lists
+
+    def get(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """Return the stored vectors of passages, by id; unknown ids are left out."""
+        stored: dict[str, NDArray[np.float32]] = {}
+        for start in range(0, len(ids), PAGE):
+            with _named_errors(self._owner):
+                page = self._collection.get(ids=list(ids[start : start + PAGE]), include=["embeddings"])
+            stored.update(zip(page["ids"], np.asarray(page["embeddings"], dtype=np.float32), strict=True))
+        return stored
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """Yield every (passage id, content hash) stored, in pages."""
+        for offset in range(0, self.count, PAGE):
+            with _named_errors(self._owner):
+                page = self._collection.get(limit=PAGE, offset=offset, include=["metadatas"])
+            for identifier, metadata in zip(page["ids"], page["metadatas"], strict=True):
+                yield identifier, str(metadata["hash"])
+
+    def close(self) -> None:
+        """Close the files. The store cannot be used afterwards."""
+        self._client.close()
+
+
+def _open_files(folder: Path) -> Any:
+    import chromadb
+
+    return chromadb.PersistentClient(str(folder), settings=chromadb.Settings(anonymized_telemetry=False))

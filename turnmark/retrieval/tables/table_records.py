@@ -1,0 +1,86 @@
+"""Records of stored tables, and the files that contain them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field
+
+from turnmark.core.record import Record
+from turnmark.corpora.tables.column_types import CellValue, ColumnKind
+
+
+class TableColumn(Record):
+    """A column of a stored table."""
+
+    name: str
+    """Name in SQL."""
+    label: str
+    """Label as shown."""
+    type: ColumnKind
+    unit: str = ""
+    """Unit of the numbers, such as "%" or "€"; empty without one."""
+    text_name: str = ""
+    """Name of the column with the cells as shown; empty for a column of text, which has them itself."""
+    unparsed: int = 0
+    """Number of filled cells that are no number (or date) and therefore NULL."""
+    low: CellValue = None
+    """Smallest value of a column that is not text, without totals."""
+    high: CellValue = None
+    """Largest value of such a column."""
+    values: tuple[str, ...] = ()
+    """All different texts of a column of text, if they are few and short; otherwise empty."""
+
+
+class StoredTable(Record):
+    """A table of an index, without its rows."""
+
+    name: str = Field(description="name in SQL; if several indexes are searched together, INDEX.NAME")
+    document: str = Field(description="id of its document")
+    title: str = Field(description="title of the document")
+    path: str = Field(default="", description="path of its file, relative to the indexed folder")
+    sheet: str = Field(default="", description="name of its sheet; empty outside of workbooks")
+    section: str = Field(default="", description="headings above it, joined by ' › '")
+    page: int | None = Field(default=None, description="1-based page on which it starts, if there are pages")
+    caption: str = Field(default="", description="the line that names it")
+    columns: tuple[TableColumn, ...] = Field(description="its columns")
+    rows: int = Field(description="number of its rows, including totals")
+    totals: int = Field(default=0, description="number of the rows that repeat others, such as totals")
+    start: int = Field(description="offset in the document of the stretch that shows or describes it")
+    end: int = Field(description="offset after the stretch")
+    index: str = Field(default="", description="name of its index if several are searched together")
+
+
+class Basis(Record):
+    """Rows of one table that a result rests on."""
+
+    table: str = Field(description="name of the table")
+    columns: tuple[str, ...] = Field(description="labels: the number of the row, and the columns that are relevant")
+    rows: tuple[tuple[CellValue, ...], ...] = Field(description="the first rows, with their cells as shown")
+    count: int = Field(description="number of all rows that the result rests on")
+
+
+class QueryResult(Record):
+    """The result of a statement."""
+
+    columns: tuple[str, ...] = Field(description="names of the columns")
+    rows: tuple[tuple[CellValue, ...], ...] = Field(description="values as SQLite returns them")
+    cut: int = Field(default=0, description="number of rows that were left out because of the limits")
+    tables: tuple[StoredTable, ...] = Field(default=(), description="the tables that were read")
+    basis: tuple[Basis, ...] = Field(default=(), description="the rows that the result rests on, by table")
+    no_basis: str = Field(default="", description="why the rows that the result rests on are not known; else empty")
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """The file with the tables of one index.
+
+    Attributes:
+        where_in: returns the filter of this index for a filter of the search; None if nothing in it matches.
+    """
+
+    name: str
+    path: Path
+    where_in: Callable[[Mapping[str, str]], Mapping[str, str] | None]

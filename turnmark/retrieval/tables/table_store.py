@@ -1,0 +1,156 @@
+"""The stored tables of one or several indexes: to list and find them, and to compute with SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from turnmark.corpora.tables.column_types import CellValue
+from turnmark.corpora.text.function_words import content_words
+from turnmark.retrieval.tables.search_words import match_both_numbers, search_words
+from turnmark.retrieval.tables.sql_names import quote_if_needed, quote_name, schema_names
+from turnmark.retrieval.tables.sql_queries import run_statement
+from turnmark.retrieval.tables.table_records import QueryResult, StoredTable, TablePart
+from turnmark.retrieval.tables.tables_db import damage_error, numbers_where, parse_columns, read_rows
+
+WORD_WEIGHTS = (8.0, 6.0, 4.0, 5.0, 1.0)
+"""Weights of a word in the name, title, section, labels and cells of a table."""
+_MAX_SEARCH_WORDS = 40
+_FIELDS = tuple("name document title path sheet section page caption columns rows totals start end".split())
+
+
+class FoundTable(NamedTuple):
+    """A table that was found by words.
+
+    Attributes:
+        lacks: the words that it does not contain.
+    """
+
+    table: StoredTable
+    lacks: tuple[str, ...] = ()
+
+
+class TableStore:
+    """The tables of one or several indexes, which are only read.
+
+    Args:
+        parts: the files.
+        is_joint: whether several indexes are searched together; then names of tables begin with the name of the index.
+    """
+
+    def __init__(self, parts: Sequence[TablePart], is_joint: bool) -> None:
+        self.parts = tuple(parts)
+        self.is_joint = is_joint
+        schemas = schema_names([part.name for part in parts]) if is_joint else ["main"]
+        self._schema_of = {part.name: schema for part, schema in zip(parts, schemas, strict=True)}
+
+    @cached_property
+    def _all(self) -> list[tuple[TablePart, int, StoredTable]]:
+        """Each table with its file and its number there."""
+        found = []
+        names = ", ".join(map(quote_name, _FIELDS))
+        for part in self.parts:
+            for number, *values in read_rows(
+                part.path, f'SELECT "number", {names} FROM turnmark_tables ORDER BY "number"'
+            ):
+                found.append((part, number, self._table(part, dict(zip(_FIELDS, values, strict=True)))))
+        return found
+
+    def _table(self, part: TablePart, fields: dict[str, Any]) -> StoredTable:
+        try:
+            table = StoredTable(**{**fields, "columns": parse_columns(part.path, fields["columns"])})
+        except ValueError as error:
+            raise damage_error(part.path, error) from error
+        if not self.is_joint:
+            return table
+        names = {
+            "name": f"{quote_if_needed(self._schema_of[part.name])}.{table.name}",
+            "document": f"{part.name}:{table.document}",
+            "index": part.name,
+        }
+        return table.model_copy(update=names)
+
+    def tables(self, where: Mapping[str, str] | None = None) -> list[StoredTable]:
+        """Return the tables that match every glob of a filter (`Query.where`), in the order of the source."""
+        return [table for _, _, table in self._under(where)]
+
+    def _under(self, where: Mapping[str, str] | None) -> list[tuple[TablePart, int, StoredTable]]:
+        if not where:
+            return self._all
+        allowed: dict[str, set[int]] = {}
+        for part in self.parts:
+            part_where = part.where_in(where)
+            allowed[part.name] = numbers_where(part.path, part_where) if part_where is not None else set()
+        return [each for each in self._all if each[1] in allowed[each[0].name]]
+
+    def find(self, words: str, where: Mapping[str, str] | None = None) -> list[FoundTable]:
+        """Return the tables that contain all of the words, best first; without such a table, those with most words.
+
+        Words in the name, the title, the headings and the labels count more than words in the cells. Without words,
+        all tables are returned.
+        """
+        candidates = self._under(where)
+        wanted = " ".join(content_words(words)) or words
+        tokens = list(dict.fromkeys(search_words(wanted)))[:_MAX_SEARCH_WORDS]
+        if not tokens:
+            return [FoundTable(table) for _, _, table in candidates]
+        ranks: dict[tuple[str, int], float] = {}
+        having: dict[str, set[tuple[str, int]]] = {token: set() for token in tokens}
+        for part in self.parts:
+            ranks |= {(part.name, number): rank for number, rank in _rank_tables(part.path, tokens)}
+            for token in tokens:
+                having[token] |= {(part.name, number) for number in _numbers_with(part.path, token)}
+        found: list[tuple[int, float, FoundTable]] = []
+        for part, number, table in candidates:
+            key = part.name, number
+            lacks = tuple(token for token in tokens if key not in having[token])
+            if len(lacks) < len(tokens):
+                found.append((len(lacks), ranks.get(key, 0.0), FoundTable(table, lacks)))
+        fewest = min((count for count, _, _ in found), default=0)
+        best = [each for each in found if each[0] == fewest]
+        return [table for _, _, table in sorted(best, key=lambda each: each[1])]
+
+    def first_rows(self, table: StoredTable, n: int, shown: bool = False) -> list[tuple[CellValue, ...]]:
+        """Return the first rows of a table, with a value for each of its columns.
+
+        Args:
+            shown: return the cells as shown instead of the values that SQL computes with.
+        """
+        part = next((part for part in self.parts if not self.is_joint or part.name == table.index), None)
+        if part is None:
+            return []
+        names = [column.text_name if shown and column.text_name else column.name for column in table.columns]
+        name = table.name.rpartition(".")[2]
+        return read_rows(
+            part.path, f"SELECT {', '.join(map(quote_name, names))} FROM {quote_name(name)} ORDER BY rowid LIMIT ?", [n]
+        )
+
+    def run(self, statement: str) -> QueryResult:
+        """Run one SELECT over the tables (`turnmark.retrieval.tables.sql_queries`).
+
+        Raises:
+            RequestError: the statement is wrong, refused or takes too much; the message says which names exist.
+        """
+        files = {self._schema_of[part.name]: part.path for part in self.parts}
+        return run_statement(files, self.tables(), statement)
+
+
+def _rank_tables(path: Path, tokens: Sequence[str]) -> list[tuple[int, float]]:
+    """Return the number and the rank of each table with one of the words; a lower rank is better."""
+    weights = ", ".join(map(str, WORD_WEIGHTS))
+    statement = f"SELECT rowid, bm25(turnmark_words, {weights}) FROM turnmark_words WHERE turnmark_words MATCH ?"
+    return read_rows(path, statement, [" OR ".join(f'"{token}"' for token in tokens)])
+
+
+def _numbers_with(path: Path, token: str) -> set[int]:
+    """Return the numbers of the tables with a word, also in a row of a large table."""
+    numbers = read_rows(path, "SELECT rowid FROM turnmark_words WHERE turnmark_words MATCH ?", [f'"{token}"'])
+    numbers += read_rows(
+        path,
+        'SELECT "number" FROM turnmark_tables WHERE "first_row" IS NOT NULL AND EXISTS (SELECT 1 FROM turnmark_rows '
+        'WHERE turnmark_rows MATCH ? AND rowid BETWEEN "first_row" + 1 AND "first_row" + "rows")',
+        [match_both_numbers(token)],
+    )
+    return {row[0] for row in numbers}

@@ -1,0 +1,368 @@
+"""Writes the tables of an index to an SQLite file while a build reads its documents.
+
+tables.db   turnmark_tables   the catalog: one row per table
+            turnmark_words    full-text index of titles, labels and cells, to find tables
+            turnmark_rows     full-text index of the rows of large tables
+            NAME              the rows of a table; its columns are described in the catalog
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from turnmark.corpora.tables.column_types import (
+    CellValue,
+    ColumnType,
+    file_habits,
+    gather_evidence,
+    is_blank,
+    repeats_labels,
+)
+from turnmark.corpora.tables.data_tables import column_labels, data_rows, tables_of_document
+from turnmark.corpora.tables.markdown_tables import row_markdown
+from turnmark.corpora.tables.total_rows import TotalRows
+from turnmark.corpora.text.languages import detect_language
+from turnmark.corpora.types import Document, TableData
+from turnmark.retrieval.tables.search_words import split_unspaced
+from turnmark.retrieval.tables.sql_names import ROW_NUMBER, TOTAL_COLUMN, column_names, quote_name, table_name
+from turnmark.retrieval.tables.table_records import TableColumn
+from turnmark.retrieval.tables.tables_db import cell_expressions, parse_columns, read_only_address
+
+TABLES_FILE = "tables/tables.db"
+UNFINISHED_TABLES = "kept.tables.db"
+"""Name of the file while the documents are read."""
+TABLES_VERSION = 3
+"""Version of the file. Tables of another version are not taken over by a build."""
+MAX_RANKED_CHARACTERS = 200_000
+"""Characters of the cells of a large table that rank it. It is also found by the words of all its rows."""
+MAX_LISTED_VALUES = 12
+"""Number of different texts of a column up to which the catalog lists them."""
+MAX_LISTED_LENGTH = 40
+"""Characters of the longest listed text."""
+_BATCH_ROWS = 2_000
+_SCHEMA = """
+CREATE TABLE turnmark_tables (
+    "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL UNIQUE, "document" TEXT NOT NULL, "title" TEXT NOT NULL,
+    "path" TEXT NOT NULL, "sheet" TEXT NOT NULL, "section" TEXT NOT NULL, "page" INTEGER, "caption" TEXT NOT NULL,
+    "columns" TEXT NOT NULL, "rows" INTEGER NOT NULL, "totals" INTEGER NOT NULL, "start" INTEGER NOT NULL,
+    "end" INTEGER NOT NULL, "date" TEXT NOT NULL, "first_row" INTEGER, "first_offset" INTEGER, "row_room" INTEGER,
+    "shown_rows" INTEGER NOT NULL, "digest" TEXT NOT NULL
+);
+CREATE INDEX turnmark_by_document ON turnmark_tables ("document");
+CREATE VIRTUAL TABLE turnmark_words USING fts5(
+    "name", "title", "section", "labels", "cells", tokenize="porter unicode61 remove_diacritics 2"
+);
+CREATE VIRTUAL TABLE turnmark_rows USING fts5(
+    "cells", content='', detail=none, columnsize=0, tokenize="unicode61 remove_diacritics 2"
+);
+"""
+_CATALOG = tuple(
+    """name document title path sheet section page caption columns rows totals start end date first_row first_offset
+    row_room shown_rows digest""".split()
+)
+_AFFINITY = {"integer": "INTEGER", "real": "REAL", "date": "TEXT", "text": "TEXT"}
+
+
+@dataclass
+class _TypedTable:
+    """A table with the types of its columns."""
+
+    data: TableData
+    types: list[ColumnType]
+    columns: list[TableColumn] = field(default_factory=list)
+    unparsed: list[int] = field(default_factory=list)
+    summaries: list[_ColumnRange] = field(default_factory=list)
+    rows: int = 0
+    totals: int = 0
+    first_row: int | None = None
+    first_offset: int | None = None
+    row_room: int = 0
+    shown_rows: int = 0
+
+
+@dataclass
+class _ColumnRange:
+    """The values of a column: the smallest and largest, or all different texts while they are few."""
+
+    is_text: bool
+    low: CellValue = None
+    high: CellValue = None
+    texts: dict[str, None] | None = field(default_factory=dict)
+
+    def add(self, value: CellValue) -> None:
+        """Count a value; all values of a column are of one type."""
+        if value is None:
+            return
+        if not self.is_text:
+            self.low = value if self.low is None or value < self.low else self.low  # type: ignore[operator]
+            self.high = value if self.high is None or value > self.high else self.high  # type: ignore[operator]
+        elif self.texts is not None:
+            self.texts[str(value)] = None
+            if len(self.texts) > MAX_LISTED_VALUES or len(str(value)) > MAX_LISTED_LENGTH:
+                self.texts = None
+
+
+class TableWriter:
+    """The tables of a build, which are written as its documents are read."""
+
+    def __init__(self, path: Path) -> None:
+        for leftover in path.parent.glob(f"{path.name}*"):
+            leftover.unlink()
+        self.path = path
+        self._db = sqlite3.connect(path, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode=OFF")  # an interrupted build reads its source again
+        self._db.execute("PRAGMA synchronous=OFF")
+        self._db.executescript(_SCHEMA)
+        self._names: set[str] = set()
+        self._searched_rows = 0
+
+    def add(self, document: Document) -> list[str]:
+        """Write the tables of a document, and return their digests."""
+        tables = list(tables_of_document(document))
+        if not tables:
+            return []
+        evidence = [
+            gather_evidence(column_labels(each), ((row.cells, row.stored) for row in data_rows(each)))
+            for each in tables
+        ]
+        habits = file_habits(
+            (column for columns in evidence for column in columns), lambda: _language(document, tables)
+        )
+        digests = []
+        offset = len(document.text) + 1
+        with self._db:
+            for table, columns in zip(tables, evidence, strict=True):
+                typed = _TypedTable(table, [column.type(habits) for column in columns])
+                typed.shown_rows = _shown_rows(document, table)
+                # Only readers of sheets shorten tables; a large one in a text is written out.
+                if table.packed or (document.tables and len(table.rows) > typed.shown_rows):
+                    typed.first_row, typed.first_offset = self._searched_rows, offset
+                digests.append(self._write(document, typed))
+                offset += typed.rows * typed.row_room
+        return digests
+
+    def _write(self, document: Document, table: _TypedTable) -> str:
+        """Write a table and its entry in the catalog, and return its digest."""
+        data = table.data
+        labels = column_labels(data)
+        names = column_names(labels, [each.kind != "text" for each in table.types])
+        name = self._new_name(document.id, data.sheet)
+        self._create(
+            name,
+            [(column, text, _AFFINITY[kind.kind]) for (column, text), kind in zip(names, table.types, strict=True)],
+        )
+        table.unparsed = [0] * len(labels)
+        table.summaries = [_ColumnRange(kind.kind == "text") for kind in table.types]
+        digest = hashlib.sha256()
+        marks = ", ".join("?" * (len(names) + sum(1 for _, text in names if text) + 2))
+        words = self._insert_rows(table, f"INSERT INTO {quote_name(name)} VALUES ({marks})", digest)
+        columns = zip(names, labels, table.types, table.unparsed, table.summaries, strict=True)
+        table.columns = [
+            TableColumn(
+                name=column, label=label, type=kind.kind, unit=kind.unit, text_name=text, unparsed=unparsed,
+                low=summary.low, high=summary.high, values=tuple(sorted(summary.texts or ())),
+            )
+            for (column, text), label, kind, unparsed, summary in columns
+        ]  # fmt: skip
+        entry = {
+            "document": document.id, "title": document.title, "path": document.path,
+            "sheet": data.sheet, "section": data.section, "page": data.page, "caption": data.caption,
+            "columns": json.dumps([column.model_dump() for column in table.columns], ensure_ascii=False),
+            "rows": table.rows, "totals": table.totals, "start": data.start, "end": data.end, "date": document.date,
+            "first_row": table.first_row, "first_offset": table.first_offset, "row_room": table.row_room,
+            "shown_rows": table.shown_rows,
+        }  # fmt: skip
+        digest.update(json.dumps({**entry, "first_row": None}).encode())
+        self._catalog({"name": name, **entry, "digest": digest.hexdigest()}, words)
+        return digest.hexdigest()
+
+    def _insert_rows(self, table: _TypedTable, insert: str, digest: hashlib._Hash) -> str:
+        """Insert the rows of a table, add them to its digest, and return the words of its cells that rank it."""
+        words: list[str] = []
+        room = MAX_RANKED_CHARACTERS if table.first_row is not None else sys.maxsize
+        batch: list[tuple[CellValue, ...]] = []
+        for cells, row in _value_rows(table):
+            batch.append(row)
+            if table.first_row is not None:
+                self._index_row(cells)
+                table.row_room = max(table.row_room, len(row_markdown(cells)) + 1)
+            if room > 0:
+                line = " ".join(cells)
+                words.append(line[:room])
+                room -= len(line)
+            if len(batch) >= _BATCH_ROWS:
+                digest.update(repr(batch).encode("utf-8", "surrogatepass"))
+                self._db.executemany(insert, batch)
+                batch = []
+        digest.update(repr(batch).encode("utf-8", "surrogatepass"))
+        self._db.executemany(insert, batch)
+        return " ".join(words)
+
+    def _index_row(self, cells: Sequence[str]) -> None:
+        """Add the next row of a large table to the full-text index."""
+        self._searched_rows += 1
+        self._db.execute(
+            'INSERT INTO turnmark_rows (rowid, "cells") VALUES (?, ?)',
+            [self._searched_rows, split_unspaced(" ".join(filter(None, cells)))],
+        )
+
+    def _new_name(self, document: str, sheet: str) -> str:
+        name = table_name(document, sheet, self._names)
+        self._names.add(name)
+        return name
+
+    def _create(self, name: str, columns: Iterable[tuple[str, str, str]]) -> None:
+        parts = []
+        for column, text, affinity in columns:
+            parts.append(f"{quote_name(column)} {affinity}")
+            if text:
+                parts.append(f"{quote_name(text)} TEXT")
+        parts += [f'"{ROW_NUMBER}" INTEGER', f'"{TOTAL_COLUMN}" INTEGER']
+        self._db.execute(f"CREATE TABLE {quote_name(name)} ({', '.join(parts)})")
+
+    def _catalog(self, entry: dict[str, Any], words: str) -> None:
+        names = ", ".join(map(quote_name, entry))
+        cursor = self._db.execute(
+            f"INSERT INTO turnmark_tables ({names}) VALUES ({', '.join('?' * len(entry))})", list(entry.values())
+        )
+        labels = " ".join(column["label"] for column in json.loads(entry["columns"]))
+        texts = (
+            f"{entry['name'].replace('_', ' ')} {entry['sheet']} {entry['path']}", entry["title"],
+            f"{entry['section']} {entry['caption']}", labels, words,
+        )  # fmt: skip
+        self._db.execute(
+            'INSERT INTO turnmark_words (rowid, "name", "title", "section", "labels", "cells") '
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            [cursor.lastrowid, *map(split_unspaced, texts)],
+        )
+
+    def copy(self, current: CurrentTables, document: str) -> None:
+        """Write the tables of an unchanged document as the current generation has them."""
+        with self._db:
+            for entry, words in current.entries(document):
+                columns = parse_columns(current.path, entry["columns"])
+                old_name, name = entry["name"], self._new_name(document, entry["sheet"])
+                self._create(name, [(each.name, each.text_name, _AFFINITY[each.type]) for each in columns])
+                marks = ", ".join("?" * (sum(1 + bool(each.text_name) for each in columns) + 2))
+                self._db.executemany(f"INSERT INTO {quote_name(name)} VALUES ({marks})", current.rows(old_name))
+                if entry["first_row"] is not None:
+                    entry["first_row"] = self._searched_rows
+                    for cells in current.shown_rows(old_name, columns):
+                        self._index_row(cells)
+                self._catalog({**entry, "name": name}, words)
+
+    def digest(self) -> str:
+        """Return a fingerprint of all tables; empty without tables."""
+        rows = self._db.execute('SELECT "name", "digest" FROM turnmark_tables ORDER BY "number"')
+        digests = [f"{name} {digest}" for name, digest in rows]
+        return hashlib.sha256(f"{TABLES_VERSION} {' '.join(digests)}".encode()).hexdigest() if digests else ""
+
+    def finish(self) -> None:
+        """Leave one plain file that can be opened read-only."""
+        self._db.commit()
+        for name in ("turnmark_words", "turnmark_rows"):
+            self._db.execute(f"INSERT INTO {name} ({name}) VALUES ('optimize')")
+        self._db.commit()
+        self._db.execute("PRAGMA journal_mode=DELETE")
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+class CurrentTables:
+    """The tables of the current generation, for the documents that a build does not read again.
+
+    Raises:
+        sqlite3.DatabaseError: the file is damaged.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._db = sqlite3.connect(read_only_address(path), uri=True, check_same_thread=False)
+        try:
+            ((said,),) = self._db.execute("PRAGMA quick_check(1)").fetchall()
+            if said != "ok":
+                raise sqlite3.DatabaseError(said)
+        except sqlite3.DatabaseError:
+            self._db.close()
+            raise
+
+    def entries(self, document: str) -> Iterator[tuple[dict[str, Any], str]]:
+        """Yield each table of a document as the catalog has it, with the words that find it."""
+        names = ", ".join(f"t.{quote_name(name)}" for name in _CATALOG)
+        rows = self._db.execute(
+            f'SELECT {names}, w."cells" FROM turnmark_tables t JOIN turnmark_words w ON w.rowid = t."number" '
+            'WHERE t."document" = ? ORDER BY t."number"',
+            [document],
+        )
+        for *values, words in rows.fetchall():
+            yield dict(zip(_CATALOG, values, strict=True)), words
+
+    def rows(self, name: str) -> Iterator[tuple[CellValue, ...]]:
+        """Yield the rows of a table."""
+        return iter(self._db.execute(f"SELECT * FROM {quote_name(name)} ORDER BY rowid"))
+
+    def shown_rows(self, name: str, columns: Sequence[TableColumn]) -> Iterator[tuple[str, ...]]:
+        """Yield the cells of each row of a table as shown."""
+        return iter(
+            self._db.execute(f"SELECT {', '.join(cell_expressions(columns))} FROM {quote_name(name)} ORDER BY rowid")
+        )
+
+    def digests(self, document: str) -> list[str]:
+        """Return the digests of the tables of a document."""
+        rows = self._db.execute(
+            'SELECT "digest" FROM turnmark_tables WHERE "document" = ? ORDER BY "number"', [document]
+        )
+        return [row[0] for row in rows]
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()
+
+
+def _shown_rows(document: Document, table: TableData) -> int:
+    """Return how many of the first rows of a table the text of its document shows."""
+    first = document.text.find("\n|", table.start, table.end)  # behind the description of a large table
+    is_described = first >= 0 and not document.text.startswith("|", table.start)
+    start = first + 1 if is_described else table.start
+    return max(document.text.count("\n", start, table.end) - 1, 0)
+
+
+def _language(document: Document, tables: Sequence[TableData]) -> str:
+    """Return the language of a document, which may consist of tables alone."""
+    return detect_language(f"{document.title}\n{' '.join(tables[0].columns)}\n{document.text[:5_000]}")
+
+
+def _value_rows(table: _TypedTable) -> Iterator[tuple[list[str], tuple[CellValue, ...]]]:
+    """Yield the cells of each row as shown, and the row as stored. Count unreadable cells and totals in `table`."""
+    width = len(table.types)
+    labels = column_labels(table.data)
+    totals = TotalRows([each.kind in ("integer", "real") for each in table.types])
+    for row in data_rows(table.data):
+        cells = [*row.cells[:width], *[""] * (width - len(row.cells))]
+        stored = [*row.stored[:width], *[""] * (width - len(row.stored))]
+        is_heading = repeats_labels(cells, labels)
+        values = [kind.value(text, raw) for kind, text, raw in zip(table.types, cells, stored, strict=True)]
+        stored_row: list[CellValue] = []
+        for at, (kind, text, value) in enumerate(zip(table.types, cells, values, strict=True)):
+            stored_row.append(value)
+            if kind.kind != "text":
+                stored_row.append(text or None)
+                table.unparsed[at] += value is None and not is_blank(text) and not is_heading
+        if is_heading:
+            totals.start_group()
+        is_total = is_heading or totals.is_total(cells, values)
+        if not is_total:
+            for summary, value in zip(table.summaries, values, strict=True):
+                summary.add(value)
+        table.rows += 1
+        table.totals += is_total
+        yield cells, (*stored_row, row.number, int(is_total))

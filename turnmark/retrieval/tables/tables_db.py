@@ -1,0 +1,61 @@
+"""Reads the file of stored tables of an index with statements of our own."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.retrieval.storage.passage_store import WHERE_KEYS, glob_tests
+from turnmark.retrieval.tables.sql_names import quote_name
+from turnmark.retrieval.tables.table_records import TableColumn
+
+
+def read_only_address(path: Path) -> str:
+    """Return the address under which SQLite opens a file that never changes."""
+    return f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+
+
+def damage_error(path: Path, error: Exception) -> TurnmarkError:
+    """Return the error for a file that cannot be read."""
+    return TurnmarkError(f"tables.db is damaged: {error} ({path})")
+
+
+def read_rows(path: Path, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Return the rows of a statement; raise TurnmarkError if the file is damaged."""
+    try:
+        with closing(sqlite3.connect(read_only_address(path), uri=True)) as db:
+            return db.execute(statement, values).fetchall()
+    except sqlite3.DatabaseError as error:
+        raise damage_error(path, error) from error
+
+
+def parse_columns(path: Path, columns: str) -> tuple[TableColumn, ...]:
+    """Return the columns of a table from the JSON of the catalog; raise TurnmarkError if the file is damaged."""
+    try:
+        return tuple(TableColumn(**column) for column in json.loads(columns))
+    except (ValueError, TypeError) as error:
+        raise damage_error(path, error) from error
+
+
+def numbers_where(path: Path, where: Mapping[str, str]) -> set[int]:
+    """Return the numbers of the tables that match every glob of a filter (`Query.where`).
+
+    Raises:
+        RequestError: the filter has a key that tables do not have.
+    """
+    unknown = [key for key in where if key not in WHERE_KEYS]
+    if unknown:
+        names = ", ".join(map(repr, unknown))
+        raise RequestError(f"--where: tables have no {names}; they have: {', '.join(WHERE_KEYS)}")
+    tests, globs = glob_tests(where)
+    return {row[0] for row in read_rows(path, f'SELECT "number" FROM turnmark_tables WHERE {tests}', globs)}
+
+
+def cell_expressions(columns: Iterable[TableColumn]) -> list[str]:
+    """Return for each column the expression in SQL for its cells as shown; an empty cell is an empty text."""
+    return [f"coalesce({quote_name(each.text_name or each.name)}, '')" for each in columns]
