@@ -96,4 +96,4 @@ clean:
 
 # Compiles the translations of what the assistant writes, after a change of a .po file.
 catalogs:
-	for po in turnmark/assistant/locale/*/LC_MESSAGES/turnmark.po; do msgfmt -o $${po%.po}.mo $$po; done
+	for po in turnmark/assistant/wording/locale/*/LC_MESSAGES/turnmark.po; do msgfmt -o $${po%.po}.mo $$po; done

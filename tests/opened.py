@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.serving.indexes import ServedIndexes
-from turnmark.assistant.serving.models import ServedGenerator, ServedModels
+from turnmark.assistant.serving.served_indexes import ServedIndexes
+from turnmark.assistant.serving.served_models import ServedGenerator, ServedModels
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.retrieval.index.index_api import Index
 
 

@@ -12,7 +12,7 @@ import pytest
 import turnmark as tm
 from tests.conftest import ROOT
 from tests.heavy import HEAVY
-from turnmark.assistant.generators.base import Completion, PromptMessage
+from turnmark.assistant.llm.calls.protocols import Completion, PromptMessage
 from turnmark.retrieval.types import Hit, Query
 
 QUESTION = "How do I bake sourdough the way the Anvick Bakehouse does it?"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.demo import HEADLINES, table
-from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.retrieval.index.build import build_index
 
 FILES = Path(__file__).parents[1] / "corpora" / "demo" / "files"

@@ -27,7 +27,7 @@ def refuse(event, arguments):
         raise OSError("this process may not resolve names")
 
 sys.addaudithook(refuse)
-from turnmark.assistant.generators.local_model import genai
+from turnmark.assistant.llm.generators.openvino_model import genai
 if "openvino_genai" in sys.argv:
     genai()
 for name in sys.argv[2:]:

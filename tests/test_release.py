@@ -20,7 +20,7 @@ def test_wheel_and_sdist_contain_every_file(tmp_path: Path) -> None:
     wheel, sdist = release.built(tmp_path)
     assert release.missing(wheel, sdist) == []
     in_wheel, in_sdist = release.contents(wheel, sdist)
-    for needed in ("evaluation/published.json", "corpora/demo/documents/", "assistant/prompts/answer.txt"):
+    for needed in ("evaluation/published.json", "corpora/demo/documents/", "assistant/llm/prompts/answer.txt"):
         assert any(path.startswith(f"turnmark/{needed}") for path in in_wheel), needed
     assert {"constraints.txt", "LICENSE", "README.md", "CHANGELOG.md"} <= in_sdist
     # A missing file is found.

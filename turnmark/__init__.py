@@ -20,19 +20,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from turnmark.assistant.assistant import Assistant, Chat
     from turnmark.assistant.config import AssistantConfig
-    from turnmark.assistant.generators.base import Generator
+    from turnmark.assistant.llm.calls.protocols import Generator
+    from turnmark.assistant.turn.assistant import Assistant, Chat
     from turnmark.core.errors import TurnmarkError
     from turnmark.evaluation.api import Run, compare, evaluate, score
     from turnmark.retrieval.index.index_api import Index
     from turnmark.retrieval.types import Retriever
 
 _MODULES = {
-    "Assistant": "turnmark.assistant.assistant",
+    "Assistant": "turnmark.assistant.turn.assistant",
     "AssistantConfig": "turnmark.assistant.config",
-    "Chat": "turnmark.assistant.assistant",
-    "Generator": "turnmark.assistant.generators.base",
+    "Chat": "turnmark.assistant.turn.assistant",
+    "Generator": "turnmark.assistant.llm.calls.protocols",
     "Index": "turnmark.retrieval.index.index_api",
     "Retriever": "turnmark.retrieval.types",
     "Run": "turnmark.evaluation.api",
@@ -51,7 +51,7 @@ import_module("turnmark.core.home").quiet_libraries()  # precedes every import o
 
 
 def _open_describer(spec: str, budget: str | None) -> Any:
-    return import_module("turnmark.assistant.describing").open_model_describer(spec, budget)
+    return import_module("turnmark.assistant.llm.picture_describer").open_model_describer(spec, budget)
 
 
 import_module("turnmark.core.hooks").describer_opener = _open_describer  # type: ignore[attr-defined]

@@ -14,10 +14,10 @@ from typing import Annotated
 
 import typer
 
-from turnmark.assistant import settings
+from turnmark.assistant import config_files
 from turnmark.assistant.commands import add_assistant_commands
-from turnmark.assistant.mcp.command import add_mcp_command
-from turnmark.assistant.serving.command import add_serve_command
+from turnmark.assistant.mcp.mcp_command import add_mcp_command
+from turnmark.assistant.serving.serve_command import add_serve_command
 from turnmark.core.command_line import CommandGroup
 from turnmark.core.console import OutputClosed, guarded_streams
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -71,7 +71,7 @@ def _options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version")
     ] = False,
 ) -> None:
-    settings.apply(context)
+    config_files.apply(context)
 
 
 def run_command_line() -> int:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.assistant.settings import CONFIG_NAME, PROJECT_NAME, ConfigFile, defaults_of, read_source_file
+from turnmark.assistant.config_files import CONFIG_NAME, PROJECT_NAME, ConfigFile, defaults_of, read_source_file
 from turnmark.core.console import print_json
 from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.flags import AsJson
@@ -169,7 +169,7 @@ def endpoints(specs: dict[str, str]) -> Iterator[Finding]:
     Args:
         specs: source of a generator spec (an environment variable, or a key of a file) -> the spec.
     """
-    from turnmark.assistant.generators.openai import OFFICIAL_URL
+    from turnmark.assistant.llm.generators.openai import OFFICIAL_URL
     from turnmark.core.specs import parse_spec
     from turnmark.retrieval.search.opened_index import list_indexes
 
@@ -204,10 +204,10 @@ def _check_server(url: str, user: str, key_env: str) -> Finding:
     """Send one GET to a server and report its status; the body is not read."""
     import httpx
 
-    from turnmark.assistant.generators.openai import shown_url
+    from turnmark.assistant.llm.generators.openai import url_without_secrets
 
     key = os.environ.get(key_env, "").strip()
-    address = shown_url(url)
+    address = url_without_secrets(url)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         with httpx.stream("GET", url, timeout=SERVER_TIMEOUT_SECONDS, follow_redirects=False, headers=headers) as reply:
@@ -308,8 +308,8 @@ def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
 
 def names_by_role() -> dict[str, dict[str, Entry]]:
     """Return the names of each role (plural), without importing their code."""
-    from turnmark.assistant.forms import all_forms
-    from turnmark.assistant.generators import GENERATORS
+    from turnmark.assistant.llm.generators.registry import GENERATORS
+    from turnmark.assistant.turn.step_forms import all_forms
     from turnmark.corpora.readers.registry import list_readers
     from turnmark.evaluation.benchmarks.mtrag.data import MODE_DESCRIPTIONS
     from turnmark.retrieval.embedding.embedders import EMBEDDERS

@@ -97,7 +97,7 @@ def _indexes() -> Iterator[LocalItem]:
 
 
 def _sessions() -> Iterator[LocalItem]:
-    from turnmark.assistant.session_files import list_sessions, sessions_folder
+    from turnmark.assistant.sessions.session_files import list_sessions, sessions_folder
 
     for session in list_sessions():
         turns = "1 turn" if session.turns == 1 else f"{session.turns} turns"
@@ -106,7 +106,7 @@ def _sessions() -> Iterator[LocalItem]:
 
 
 def _home_files() -> Iterator[LocalItem]:
-    from turnmark.assistant.settings import CONFIG_NAME
+    from turnmark.assistant.config_files import CONFIG_NAME
 
     for name, what in (("chat_history", "what you typed into chats"), ("ratings", "your verdicts on replies")):
         if (home() / name).exists():
@@ -245,7 +245,7 @@ def _find(name: str, items: list[LocalItem]) -> LocalItem:
 
 def _delete(item: LocalItem) -> None:
     """Delete an item. An index that is being built and a conversation that is open are refused."""
-    from turnmark.assistant.session_files import delete_session
+    from turnmark.assistant.sessions.session_files import delete_session
     from turnmark.retrieval.index.components import remove_index
 
     kind, _, name = item.name.partition("/")

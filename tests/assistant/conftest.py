@@ -63,4 +63,4 @@ def kitchen(kitchen_home: Path, in_home_of: Callable[[Path], Path]) -> Path:
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the back-off to hundredths of a second."""
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.02)
-    monkeypatch.setattr("turnmark.assistant.generators.openai.BROKEN_REPLY_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("turnmark.assistant.llm.generators.openai.BROKEN_REPLY_WAIT_SECONDS", 0.02)

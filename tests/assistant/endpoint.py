@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator
+from turnmark.assistant.llm.generators.registry import GeneratorError, PromptMessage, open_generator
 
 ASK = [PromptMessage(role="system", content="Be brief."), PromptMessage(role="user", content="How are you?")]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turnmark.assistant.session import Conversation, SessionEvent, TurnAnswered
+from turnmark.assistant.sessions.conversation import Conversation, SessionEvent, TurnAnswered
 from turnmark.assistant.types import Citation, Reply
 
 

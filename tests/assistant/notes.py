@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.opened import assistant_over
-from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.turn import Turn
+from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.index.build import build_index

@@ -12,7 +12,7 @@ from tests.opened import assistant_over
 from tests.patience import PATIENCE
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.adapters import as_chat_engine
-from turnmark.assistant.generators.base import GeneratorError
+from turnmark.assistant.llm.calls.protocols import GeneratorError
 from turnmark.corpora.types import Message
 
 ASK = "How do I sharpen a kitchen knife?"

@@ -14,16 +14,22 @@ from hypothesis import strategies as st
 from tests.assistant.notes import notes, over, script, turn_of
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.generators.base import ToolCall
-from turnmark.assistant.steps.agent import (
+from turnmark.assistant.llm.calls.protocols import ToolCall
+from turnmark.assistant.llm.prompts.context_budget import count_tokens
+from turnmark.assistant.steps.agent.document_tools import (
+    DEFAULT_LINES,
+    MAX_LINE_CHARACTERS,
+    MAX_LINES,
+    TOOLS,
+    DocumentTools,
+)
+from turnmark.assistant.steps.agent.search_agent import (
     MAX_CALLS_PER_ROUND,
     MAX_ROUNDS,
     MIN_HITS,
     MIN_RESULT_TOKENS,
     RESULTS_FACTOR,
 )
-from turnmark.assistant.steps.tools import DEFAULT_LINES, MAX_LINE_CHARACTERS, MAX_LINES, TOOLS, DocumentTools
 from turnmark.assistant.types import Event
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.index.build import build_index

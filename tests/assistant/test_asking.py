@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from tests.assistant.endpoint import ASK, opened
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.asking import ask, find_object, write_text
-from turnmark.assistant.generators import GeneratorError
+from turnmark.assistant.llm.generators.registry import GeneratorError
+from turnmark.assistant.llm.prompts.structured_output import ask, find_object, write_text
 
 RED = '{"name": "red", "warm": true}'
 REFUSED = Status(400, "response_format is not supported here")

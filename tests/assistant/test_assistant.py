@@ -15,11 +15,11 @@ import pytest
 
 from tests.assistant.notes import over, script
 from tests.patience import PATIENCE
-from turnmark.assistant.forms import STEPS, all_forms, forms_for, open_steps, reader_of
-from turnmark.assistant.generators import open_generator
-from turnmark.assistant.generators.base import Completion
-from turnmark.assistant.parts import embed_with
-from turnmark.assistant.turn import Turn
+from turnmark.assistant.llm.calls.protocols import Completion
+from turnmark.assistant.llm.generators.registry import open_generator
+from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.turn.components import embed_with
+from turnmark.assistant.turn.step_forms import STEPS, all_forms, forms_for, open_steps, profile_of
 from turnmark.assistant.types import Draft, Judgment, Usage
 from turnmark.core.errors import RequestError
 from turnmark.retrieval.ranking.fusion import RankAndScore
@@ -109,7 +109,7 @@ def test_finds_parts_by_entry_points(tmp_path, monkeypatch, turnmark):
 
 
 def test_each_reader_has_one_default_form_per_step():
-    assert reader_of(None) == "none"
+    assert profile_of(None) == "none"
     for reader in ("none", "small", "large"):
         defaults = forms_for(reader)
         assert list(defaults) == list(STEPS)
@@ -119,7 +119,7 @@ def test_each_reader_has_one_default_form_per_step():
 
 @pytest.mark.parametrize(("options", "reader"), [("", "large"), ("?size=small", "small")])
 def test_model_size_decides_the_reader(tmp_path, options, reader):
-    assert reader_of(open_generator(script(tmp_path, "x") + options)) == reader
+    assert profile_of(open_generator(script(tmp_path, "x") + options)) == reader
 
 
 def test_reports_all_wrong_steps_at_once():

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import Room, conversation, hit
-from turnmark.assistant.budget import MIN_PASSAGE_TOKENS, count_tokens, fit
-from turnmark.assistant.generators.base import PromptMessage
-from turnmark.assistant.steps.read import answer_prompt
+from turnmark.assistant.llm.calls.protocols import PromptMessage
+from turnmark.assistant.llm.prompts.context_budget import MIN_PASSAGE_TOKENS, count_tokens, fit
+from turnmark.assistant.steps.answer.answer_llm import answer_prompt
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Message
 

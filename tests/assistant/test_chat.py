@@ -11,7 +11,7 @@ from tests.assistant.notes import scripted
 from tests.assistant.terminal import assert_golden, steady
 from tests.conftest import DEMO, ROOT
 from tests.run_checker import problems_of_reply
-from turnmark.assistant.session_files import read_session, session_names, sessions_folder
+from turnmark.assistant.sessions.session_files import read_session, session_names, sessions_folder
 
 QUESTION = "How do I keep a sourdough starter?"
 QUESTIONS = [QUESTION, "How often is the sourdough starter fed?", "How do I bake sourdough?"]

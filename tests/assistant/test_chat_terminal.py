@@ -13,7 +13,7 @@ from tests.assistant.notes import scripted
 from tests.assistant.terminal import Terminal, assert_golden, steady
 from tests.conftest import ROOT
 from tests.retrieval.conftest import write
-from turnmark.assistant.session_files import read_session
+from turnmark.assistant.sessions.session_files import read_session
 
 # Each test starts processes and waits like a user: pytest -m slow tests/assistant/test_chat_terminal.py
 pytestmark = pytest.mark.slow

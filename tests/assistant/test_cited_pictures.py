@@ -16,8 +16,8 @@ from tests.opened import assistant_over, served_models
 from tests.servers import ScriptedServer
 from turnmark.assistant.repl.screen import TurnView
 from turnmark.assistant.serving.app import make_app
-from turnmark.assistant.serving.pictures import PictureRequest, cited_picture
-from turnmark.assistant.session import picture_url
+from turnmark.assistant.serving.citation_pictures import PictureRequest, cited_picture
+from turnmark.assistant.sessions.conversation import picture_url
 from turnmark.assistant.types import Reply
 from turnmark.corpora.readers.pdf.page_picture import FRAME, page_picture
 from turnmark.retrieval.index.build import build_index

@@ -11,17 +11,17 @@ import pytest
 from tests.assistant.notes import notes, turn_of
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.basis import basis_lines
-from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.export import mtrag_files, transcript
-from turnmark.assistant.generators.base import ToolCall
-from turnmark.assistant.session import SessionBegan, TurnAnswered, TurnRated, calls_line
-from turnmark.assistant.session_files import new_session, read_session
-from turnmark.assistant.steps.computing import MAX_HINT_ROWS, MAX_HINTS, MAX_RELATED_HINTS
-from turnmark.assistant.steps.figures import without_values
-from turnmark.assistant.steps.long_tables import MAX_WHOLE_ROWS, long_tables
-from turnmark.assistant.steps.retrieve import grow_sections
-from turnmark.assistant.steps.tools import DocumentTools
+from turnmark.assistant.citations.provenance import provenance_lines
+from turnmark.assistant.llm.calls.protocols import ToolCall
+from turnmark.assistant.llm.prompts.context_budget import count_tokens
+from turnmark.assistant.sessions.conversation import SessionBegan, TurnAnswered, TurnRated, calls_line
+from turnmark.assistant.sessions.export import mtrag_files, transcript
+from turnmark.assistant.sessions.session_files import new_session, read_session
+from turnmark.assistant.steps.agent.document_tools import DocumentTools
+from turnmark.assistant.steps.agent.table_tools import MAX_HINT_ROWS, MAX_HINTS, MAX_RELATED_HINTS
+from turnmark.assistant.steps.retrieve.long_tables import MAX_WHOLE_ROWS, long_tables
+from turnmark.assistant.steps.retrieve.retrieve_sections import grow_sections
+from turnmark.assistant.steps.verify.computed_values import without_values
 from turnmark.assistant.types import Reply
 from turnmark.corpora.tables.data_tables import LARGE_CELLS
 from turnmark.retrieval.index.build import build_index
@@ -283,7 +283,7 @@ def test_session_and_exports_keep_statement_and_rows(tmp_path) -> None:
     session.close()
     [exchange] = read_session(session.name)[0].exchanges
     assert exchange.reply.citations == reply.citations
-    lines = list(basis_lines(exchange.reply.citations[1]))
+    lines = list(provenance_lines(exchange.reply.citations[1]))
     assert lines[:3] == ["computed with:", f"  {SUM}", "rests on 3 rows of orders:"]
     text = transcript([exchange], "talk")
     assert "sum\\(net" in text or "sum(net" in text.replace("\\", "")

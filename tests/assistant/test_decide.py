@@ -18,14 +18,14 @@ from turnmark.assistant.steps.decide import (
     MIN_ANSWER_WORD_SHARE,
     MIN_PARTIAL_CONFIDENCE,
     MIN_PARTIAL_WORD_SHARE,
-    GradeEvidence,
-    LeaveToReader,
+    DecisionByModel,
+    DecisionByRules,
     confidence_of,
     grade_evidence,
     narrower_query,
 )
-from turnmark.assistant.steps.retrieve import SearchOnce, SearchTwice, conversation_query
-from turnmark.assistant.turn import Part
+from turnmark.assistant.steps.retrieve.retrieve_sections import RepeatedSearch, SingleSearch, conversation_query
+from turnmark.assistant.steps.turn_state import Part
 from turnmark.retrieval.ranking.fusion import RankAndScore
 from turnmark.retrieval.search.opened_index import open_index
 from turnmark.retrieval.search.retriever_factory import open_retriever
@@ -121,13 +121,13 @@ def test_narrower_query_starts_with_missing_words(text, query):
     assert narrower_query(Part(QUESTION, QUESTION, hits=[hit(1, text)])) == query
 
 
-@pytest.mark.parametrize(("step", "rounds"), [(SearchTwice(), [True, False]), (SearchOnce(), [False])])
+@pytest.mark.parametrize(("step", "rounds"), [(RepeatedSearch(), [True, False]), (SingleSearch(), [False])])
 def test_searches_again_for_uncertain_parts_if_the_step_allows(step, rounds):
     turn = turn_of(QUESTION)
     turn.parts[0].hits = [hit(1, "The toaster was made by Ada Berg.", MIN_ANSWER_CONFIDENCE - 0.05)]
     narrower_queries = []
     for _ in turn.rounds(step):
-        GradeEvidence()(turn)
+        DecisionByRules()(turn)
         narrower_queries.append(bool(turn.parts[0].narrower_query))
     assert narrower_queries == rounds
 
@@ -137,5 +137,5 @@ def test_model_gets_weak_evidence_too(cosine, decision):
     turn = turn_of("How high is it?")
     turn.parts[0].hits = [] if cosine is None else [hit(1, "Otters.", cosine)]
     turn.hits = list(turn.parts[0].hits)
-    LeaveToReader()(turn)
+    DecisionByModel()(turn)
     assert (turn.judgment.decision, turn.judgment.confidence) == (decision, cosine or 0.0)

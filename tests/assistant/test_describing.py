@@ -339,7 +339,7 @@ def test_table_of_a_description_becomes_a_table_of_the_document(notes):
 
 def test_generator_of_your_own_that_fails_in_its_own_way_is_reported_for_each_picture(notes, tmp_path, monkeypatch):
     (tmp_path / "half_blind.py").write_text(
-        "from turnmark.assistant.generators.base import GeneratorBase, Completion\n"
+        "from turnmark.assistant.llm.calls.protocols import GeneratorBase, Completion\n"
         "from turnmark.assistant.types import Usage\n"
         "class Mine(GeneratorBase):\n"
         "    name, context_tokens, reply_tokens, takes_pictures, at_once = 'mine', 1000, 100, True, 1\n"

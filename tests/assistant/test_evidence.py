@@ -6,8 +6,8 @@ import pytest
 
 from tests.assistant.notes import notes, over
 from tests.opened import assistant_over
-from turnmark.assistant.steps.marks import lines_of
-from turnmark.assistant.steps.outlines import only_names
+from turnmark.assistant.citations.marks import lines_of
+from turnmark.assistant.steps.answer.outlines import only_names
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.index.build import build_index
 

@@ -9,8 +9,7 @@ from markdown_it import MarkdownIt
 
 from tests.assistant.exchanges import citation, folded, reply, turned
 from tests.assistant.notes import over, scripted
-from turnmark.assistant.export import kiwi_files, mtrag_files, transcript
-from turnmark.assistant.session import (
+from turnmark.assistant.sessions.conversation import (
     AssistantSwapped,
     Conversation,
     SessionBegan,
@@ -19,6 +18,7 @@ from turnmark.assistant.session import (
     TurnEdited,
     TurnRated,
 )
+from turnmark.assistant.sessions.export import kiwi_files, mtrag_files, transcript
 from turnmark.core.errors import RequestError
 from turnmark.corpora.benchmarks import kiwi as kiwi_data
 from turnmark.corpora.benchmarks import mtrag as mtrag_data

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import Room, conversation, hit
-from turnmark.assistant.prompts import ASSISTANT_PROMPTS, load_prompt
-from turnmark.assistant.steps.read import answer_prompt
-from turnmark.assistant.steps.understand_llm import last_turns, rewrite_prompt, understand_prompt
-from turnmark.assistant.steps.unread import UnreadSections
+from turnmark.assistant.llm.prompts.prompt_files import ASSISTANT_PROMPTS, load_prompt
+from turnmark.assistant.steps.agent.unread_sections import UnreadSections
+from turnmark.assistant.steps.answer.answer_llm import answer_prompt
+from turnmark.assistant.steps.understand.understand_llm import last_turns, rewrite_prompt, understand_prompt
 from turnmark.assistant.types import Understanding
 from turnmark.core.untrusted import break_control_marks, escape_marks, fence, fence_tag, quote_lines
 from turnmark.corpora.types import Passage

@@ -12,9 +12,9 @@ import pytest
 from tests.assistant.endpoint import ASK, failure, opened
 from tests.patience import PATIENCE
 from tests.servers import Hang, Raw, Reset, Say, ScriptedServer, Status
-from turnmark.assistant.generators import open_generator
-from turnmark.assistant.generators.base import ON_RATE_LIMIT
-from turnmark.assistant.generators.stopping import Slots, Stop, TurnStopped, stoppable
+from turnmark.assistant.llm.calls.cancellation import Slots, Stop, TurnStopped, stop_context
+from turnmark.assistant.llm.calls.protocols import ON_RATE_LIMIT
+from turnmark.assistant.llm.generators.registry import open_generator
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 
@@ -80,14 +80,14 @@ def test_queueing_does_not_count_toward_the_deadline_and_stops_with_the_turn():
         generator, first, second = opened(server, "?concurrency=1"), Stop(), Stop()
 
         def turn():
-            with stoppable(first):
+            with stop_context(first):
                 generator.complete(ASK)
 
         holder = threads.submit(turn)
         while not server.seen:
             time.sleep(0.02)
         threading.Timer(0.3, second.set).start()
-        with stoppable(second), pytest.raises(TurnStopped):
+        with stop_context(second), pytest.raises(TurnStopped):
             generator.complete(ASK)
         first.set()
         with pytest.raises(TurnStopped):
@@ -121,7 +121,7 @@ def test_stopped_call_leaves_the_queue():
     slots, stop, served = Slots(1), Stop(), threading.Event()
 
     def left() -> None:
-        with stoppable(stop), pytest.raises(TurnStopped), slots.hold():
+        with stop_context(stop), pytest.raises(TurnStopped), slots.hold():
             pass
 
     def stays() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from tests.assistant.endpoint import ASK, Colour, failure, opened
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.generators import GeneratorError, PromptMessage, SchemaRefused, open_generator
-from turnmark.assistant.generators.base import GeneratorWrapper, traits_of
-from turnmark.assistant.generators.client import reported_usage
+from turnmark.assistant.llm.calls.endpoint_client import reported_usage
+from turnmark.assistant.llm.calls.protocols import GeneratorWrapper, traits_of
+from turnmark.assistant.llm.generators.registry import GeneratorError, PromptMessage, SchemaRefused, open_generator
 from turnmark.core.errors import RequestError
 
 KEY = "sk-very-secret-1234567890"

@@ -11,15 +11,15 @@ from pydantic import BaseModel, Field
 
 from tests.assistant.endpoint import ASK, Colour, opened
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.generators import SchemaRefused, open_generator
-from turnmark.assistant.generators.client import (
+from turnmark.assistant.llm.calls.endpoint_client import (
     MAX_CHARACTERS,
     MAX_ITEMS,
     MAX_REASON_CHARACTERS,
-    at_most,
-    short_text,
+    limit_characters,
+    limit_items,
     strict_schema,
 )
+from turnmark.assistant.llm.generators.registry import SchemaRefused, open_generator
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 STREAMED = [None, lambda piece: None]
@@ -86,8 +86,8 @@ class Tints(BaseModel):
     """A docstring that must not reach the model."""
 
     names: list[str]
-    few: Annotated[list[int], at_most(3)] = Field(default_factory=list, description="as numbers")
-    reason: Annotated[str, short_text()] = ""
+    few: Annotated[list[int], limit_items(3)] = Field(default_factory=list, description="as numbers")
+    reason: Annotated[str, limit_characters()] = ""
     answer: str = ""
     label: Literal["good", "bad"] = "good"
 

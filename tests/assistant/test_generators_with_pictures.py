@@ -6,9 +6,9 @@ import pytest
 
 from tests.assistant.endpoint import opened
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator
-from turnmark.assistant.generators.base import PicturesRefused, PromptPicture
-from turnmark.assistant.generators.cache import ResponseStore, with_cache
+from turnmark.assistant.llm.calls.protocols import PicturesRefused, PromptPicture
+from turnmark.assistant.llm.generators.registry import GeneratorError, PromptMessage, open_generator
+from turnmark.assistant.llm.generators.response_cache import ResponseStore, with_cache
 
 RED = PromptPicture(content=b"\x89PNG red", media_type="image/png")
 BLUE = PromptPicture(content=b"\x89PNG blue", media_type="image/png")

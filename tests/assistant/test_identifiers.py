@@ -6,7 +6,7 @@ import pytest
 
 from tests.assistant.notes import notes
 from tests.opened import assistant_over
-from turnmark.assistant.steps.identifiers import has_identifier, identifiers_in
+from turnmark.assistant.steps.retrieve.identifiers import has_identifier, identifiers_in
 from turnmark.retrieval.index.build import build_index
 
 CODES = {"E-4867": "The sensor is dirty; clean it.", "E-5741": "The sensor is broken; replace it.",

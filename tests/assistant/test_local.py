@@ -14,10 +14,10 @@ import pytest
 from pydantic import BaseModel
 
 from tests.conftest import ROOT, Turnmark
-from turnmark.assistant.generators import GeneratorError, PromptMessage, open_generator
-from turnmark.assistant.generators.local import LocalGenerator, read_header
-from turnmark.assistant.generators.local_model import PROMPT_CHUNK_TOKENS
-from turnmark.assistant.generators.normalized import NormalizedGenerator
+from turnmark.assistant.llm.calls.reply_normalizer import NormalizedGenerator
+from turnmark.assistant.llm.generators.local import LocalGenerator, read_header
+from turnmark.assistant.llm.generators.openvino_model import PROMPT_CHUNK_TOKENS
+from turnmark.assistant.llm.generators.registry import GeneratorError, PromptMessage, open_generator
 from turnmark.core.errors import RequestError
 
 NAME = "qwen2.5-coder-1.5b"
@@ -93,7 +93,7 @@ def test_refuses_a_prompt_longer_than_the_context(reader_path: Path):
 
 INTERRUPTED = """
 import sys
-from turnmark.assistant.generators import PromptMessage, open_generator
+from turnmark.assistant.llm.generators.registry import PromptMessage, open_generator
 generator = open_generator(sys.argv[1])
 generator.make_ready()
 def listen(piece):
@@ -180,7 +180,7 @@ def test_opening_does_not_load_the_model(tmp_path: Path):
     path = gguf(tmp_path / "m.gguf", ("general.architecture", "llama"), ("llama.context_length", 4096))
     code = f"""
 import sys
-from turnmark.assistant.generators import open_generator
+from turnmark.assistant.llm.generators.registry import open_generator
 generator = open_generator("local:{path}")
 assert generator.context_tokens == 4096, generator.context_tokens
 assert not {{"openvino", "openvino_genai", "torch"}} & set(sys.modules)

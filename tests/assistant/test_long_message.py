@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.assistant.notes import over
-from turnmark.assistant.steps.long_message import question_in
-from turnmark.assistant.steps.understand import refers_back
+from turnmark.assistant.steps.understand.long_message import question_in
+from turnmark.assistant.steps.understand.understand_rules import refers_back
 
 FILLER = (
     "On Tuesday the committee met at noon to talk about the garden fence. Several members said that the paint had come "

@@ -10,7 +10,7 @@ import pytest
 from tests.drawn import DescribesPictures, draw_bars, pictures_in
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.steps.looking import MAX_LOOKS
+from turnmark.assistant.steps.agent.picture_tool import MAX_LOOKS
 from turnmark.assistant.types import Reply
 from turnmark.retrieval.index.build import build_index
 

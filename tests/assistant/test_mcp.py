@@ -28,17 +28,17 @@ from tests.conftest import DEMO, ROOT
 from tests.opened import assistant_over
 from tests.patience import PATIENCE
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
-from turnmark.assistant.mcp import collection as collection_module
-from turnmark.assistant.mcp.collection import ServedDocuments
-from turnmark.assistant.mcp.records import (
+from turnmark.assistant.mcp import served_documents as collection_module
+from turnmark.assistant.mcp.served_documents import ServedDocuments
+from turnmark.assistant.mcp.tool_records import (
     AskResult,
     DocumentsArguments,
     ReadArguments,
     SearchArguments,
     schema_of,
 )
-from turnmark.assistant.serving.indexes import ServedIndexes
-from turnmark.assistant.steps.support import stems
+from turnmark.assistant.serving.served_indexes import ServedIndexes
+from turnmark.assistant.steps.verify.claim_support import stems
 from turnmark.assistant.types import Reply
 from turnmark.core.errors import RequestError
 from turnmark.retrieval.index.build import build_index
@@ -286,7 +286,7 @@ INITIALIZE = {
 }  # fmt: skip
 NOISE = """
 import os
-from turnmark.assistant.serving.models import ServedModels
+from turnmark.assistant.serving.served_models import ServedModels
 quiet = ServedModels.warm_up
 def warm_up(models):
     print("noise of a library", flush=True)

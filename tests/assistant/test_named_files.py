@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from turnmark.assistant.steps.named_files import search_named_files
+from turnmark.assistant.steps.retrieve.file_names import search_named_files
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.search.retriever_factory import open_retriever

@@ -8,8 +8,18 @@ import re
 import pytest
 
 from tests.assistant.notes import conversation
-from turnmark.assistant.phrases import Phrases, phrases_in
-from turnmark.assistant.refusal import (
+from turnmark.assistant.steps.answer.answer_counts import mentioned_words
+from turnmark.assistant.steps.answer.answer_quotes import set_bold
+from turnmark.assistant.steps.revise.revise_answer import MAX_SHORTENED_SHARE, apply_requests
+from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.understand.compound_questions import split_questions
+from turnmark.assistant.steps.understand.courtesy import is_conversational
+from turnmark.assistant.steps.understand.edit_requests import edit_requests, is_instruction
+from turnmark.assistant.steps.understand.understand_rules import refers_back, understand, wants_procedure, with_topic
+from turnmark.assistant.steps.verify.claim_support import Sources, coverage
+from turnmark.assistant.steps.verify.numbers import find_numbers, missing_numbers
+from turnmark.assistant.wording.phrases import Phrases, phrases_in
+from turnmark.assistant.wording.refusals import (
     LOCALE_FOLDER,
     NOT_FOUND_TEXT,
     REFUSALS,
@@ -22,16 +32,6 @@ from turnmark.assistant.refusal import (
     text_at_start,
     translations_of,
 )
-from turnmark.assistant.steps.counting import mentioned_words
-from turnmark.assistant.steps.courtesy import is_conversational
-from turnmark.assistant.steps.numbers import find_numbers, missing_numbers
-from turnmark.assistant.steps.quote import bold
-from turnmark.assistant.steps.requests import edit_requests, is_instruction
-from turnmark.assistant.steps.revise import MAX_SHORTENED_SHARE, apply_requests
-from turnmark.assistant.steps.split import split_questions
-from turnmark.assistant.steps.support import Sources, coverage
-from turnmark.assistant.steps.understand import refers_back, understand, wants_procedure, with_topic
-from turnmark.assistant.turn import Turn
 from turnmark.corpora.types import Message
 
 LANGUAGES = sorted(path.name for path in LOCALE_FOLDER.iterdir())
@@ -277,9 +277,9 @@ def test_a_reply_is_in_the_language_of_the_message_or_else_of_the_conversation()
 
 
 def test_bold_ends_before_the_full_stop_of_chinese():
-    assert bold("打开后盖。") == "**打开后盖**。"
-    assert bold("- 打开后盖。") == "- **打开后盖**。"
-    assert bold("Open the lid.") == "**Open the lid.**"
+    assert set_bold("打开后盖。") == "**打开后盖**。"
+    assert set_bold("- 打开后盖。") == "- **打开后盖**。"
+    assert set_bold("Open the lid.") == "**Open the lid.**"
 
 
 def test_words_are_compared_in_the_language_of_the_sources():

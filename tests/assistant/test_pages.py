@@ -16,15 +16,15 @@ from starlette.testclient import TestClient
 from tests.assistant.manual import FIRST, SECOND, write_manual
 from tests.corpora.made import scan
 from tests.opened import served_models
-from turnmark.assistant.assistant import Assistant
+from turnmark.assistant.citations.cited_places import cited_page, cited_text
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.repl.screen import TurnView
 from turnmark.assistant.serving.app import PAGE_SCRIPTS, make_app
-from turnmark.assistant.serving.pictures import PictureRequest, cited_picture, parse_picture_request
-from turnmark.assistant.serving.request import Refusal
-from turnmark.assistant.session import source_url
-from turnmark.assistant.steps.pages import cited_page, cited_text
-from turnmark.assistant.steps.retrieve import join_passages
+from turnmark.assistant.serving.citation_pictures import PictureRequest, cited_picture, parse_picture_request
+from turnmark.assistant.serving.request_bodies import RejectedRequest
+from turnmark.assistant.sessions.conversation import source_url
+from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Checks, Judgment, Reply, Trace
 from turnmark.core.record import Record
 from turnmark.corpora.chunking import chunk, regex_tokens
@@ -161,7 +161,7 @@ def test_scanned_page_is_marked_where_ocr_found_the_text(tmp_path: Path) -> None
     ],
 )
 def test_refuses_invalid_picture_requests(index: Index, parameters: dict[str, str], says: str) -> None:
-    with pytest.raises(Refusal) as raised:
+    with pytest.raises(RejectedRequest) as raised:
         cited_picture(index, parse_picture_request(parameters))
     assert all(part in str(raised.value) for part in says.split("; "))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turnmark.assistant.prompts import ASSISTANT_PROMPTS, PROMPTS_FOLDER, check_prompts, load_prompt
+from turnmark.assistant.llm.prompts.prompt_files import ASSISTANT_PROMPTS, PROMPTS_FOLDER, check_prompts, load_prompt
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.untrusted import fence
 

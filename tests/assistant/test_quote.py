@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import turn_of
 from tests.conftest import ROOT
-from turnmark.assistant.refusal import UNKNOWN_TEXT
-from turnmark.assistant.steps.decide import GradeEvidence
-from turnmark.assistant.steps.marks import cited_numbers, lines_of
-from turnmark.assistant.steps.quote import OMITTED_ROWS, Quote, quote_parts
-from turnmark.assistant.steps.understand import understand
-from turnmark.assistant.turn import Part, Turn
+from turnmark.assistant.citations.marks import cited_numbers, lines_of
+from turnmark.assistant.steps.answer.answer_quotes import OMITTED_ROWS, AnswerByQuotes, quote_parts
+from turnmark.assistant.steps.decide import DecisionByRules
+from turnmark.assistant.steps.turn_state import Part, Turn
+from turnmark.assistant.steps.understand.understand_rules import understand
 from turnmark.assistant.types import Draft, Judgment
+from turnmark.assistant.wording.refusals import UNKNOWN_TEXT
 from turnmark.core.untrusted import escape_marks
 from turnmark.corpora.types import CONTINUED_MARK, Passage
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -174,8 +174,8 @@ def test_quotation_stays_inside_the_given_evidence():
 def test_scores_are_the_same_in_every_process():
     """Python orders a set of words differently in each process, and sums of floats depend on the order."""
     program = """
-from turnmark.assistant.steps.quote import _word_shares
-from turnmark.assistant.turn import Part
+from turnmark.assistant.steps.answer.answer_quotes import _word_shares
+from turnmark.assistant.steps.turn_state import Part
 texts = ["red kettles whistle", "blue kettles boil", "green lamps", "red lamps shine", "old red doors", "kettles"]
 question = "Which red kettles, blue lamps, old doors and green benches whistle, boil, shine or creak in winter?"
 print(_word_shares(Part(text=question, question=question), [*texts, question], [*texts, question]))
@@ -315,11 +315,11 @@ def test_each_part_has_a_quotation_and_missing_ones_are_named():
         part("When do machines go back?", TOOLS),
         part("Who won  the 1998\nWorld Cup?", TOOLS, decision="unknown"),
     ]
-    Quote()(turn)
+    AnswerByQuotes()(turn)
     assert turn.draft.text.endswith("[1]\n\nI found nothing about “Who won the 1998 World Cup”.")
     assert [bool(answer) for answer in turn.draft.answers] == [True, False]
     turn.parts = turn.parts[1:]
-    Quote()(turn)
+    AnswerByQuotes()(turn)
     assert turn.draft.text == UNKNOWN_TEXT
 
 
@@ -348,8 +348,8 @@ def test_other_languages_are_quoted():
     assert "五花肉" in said("红烧肉需要什么？", pork)
     turn = turn_of("Wann wurde der Hafen gebaut?", evidence=())
     turn.parts[0].hits = [hit("Der Hafen wurde 1868 gebaut. Die Schafe weiden im Norden.", "Hafen")]
-    GradeEvidence()(turn)
-    Quote()(turn)
+    DecisionByRules()(turn)
+    AnswerByQuotes()(turn)
     assert "**Der Hafen wurde 1868 gebaut.**" in turn.draft.text
 
 

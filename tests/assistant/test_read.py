@@ -9,14 +9,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import Room, conversation, hit, prompts_of, understanding, with_model
-from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.refusal import UNKNOWN_TEXT, UNSURE_TEXT
-from turnmark.assistant.steps.history import last_turns_within
-from turnmark.assistant.steps.marks import cited_numbers
-from turnmark.assistant.steps.read import answer_prompt, decision_of, draft_of, format_section
-from turnmark.assistant.steps.unstated import read_answer
+from turnmark.assistant.citations.marks import cited_numbers
+from turnmark.assistant.citations.not_stated_mark import read_answer
+from turnmark.assistant.llm.prompts.context_budget import count_tokens
+from turnmark.assistant.llm.prompts.history import last_turns_within
+from turnmark.assistant.steps.answer.answer_llm import answer_prompt, decision_of, draft_of, format_section
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Event, Understanding
+from turnmark.assistant.wording.refusals import UNKNOWN_TEXT, UNSURE_TEXT
 from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.types import CONTINUED_MARK, Passage
 from turnmark.retrieval.index.build import build_index

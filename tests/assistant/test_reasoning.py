@@ -8,12 +8,12 @@ import pytest
 
 from tests.assistant.notes import with_model
 from tests.servers import Raw, Say, ScriptedServer, Status
-from turnmark.assistant.generators import open_generator
-from turnmark.assistant.generators.base import GeneratorError, PromptMessage, Tool, ToolMessage
-from turnmark.assistant.generators.reasoning import split_reasoning
-from turnmark.assistant.generators.repetition import without_repetition
-from turnmark.assistant.generators.stopping import ON_WAIT
-from turnmark.assistant.generators.text_calls import read_calls
+from turnmark.assistant.llm.calls.cancellation import ON_WAIT
+from turnmark.assistant.llm.calls.protocols import GeneratorError, PromptMessage, Tool, ToolMessage
+from turnmark.assistant.llm.calls.reasoning import split_reasoning
+from turnmark.assistant.llm.calls.repetition import without_repetition
+from turnmark.assistant.llm.calls.text_calls import read_calls
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.assistant.types import Event
 
 ASK = (PromptMessage(role="user", content="How?"),)

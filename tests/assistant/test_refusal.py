@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
-from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.refusal import (
+from turnmark.assistant.citations.not_stated_mark import NOT_STATED_MARK, without_mark
+from turnmark.assistant.llm.prompts.prompt_files import load_prompt
+from turnmark.assistant.wording.refusals import (
     REFUSALS,
     UNKNOWN_TEXT,
     UNSURE_TEXT,
@@ -19,7 +20,6 @@ from turnmark.assistant.refusal import (
     not_found,
     refusal_extent,
 )
-from turnmark.assistant.steps.unstated import UNSTATED_MARK, without_mark
 
 QUESTIONS = (
     "kettle",
@@ -189,7 +189,7 @@ def test_prompts_teach_refusals_that_are_recognized() -> None:
     system, _ = load_prompt("answer-small").render(sections="", question="", language="")
     assert "write only: not stated" in " ".join(system.content.split())
     system, user = load_prompt("answer-small").render(sections="", question="", language="German")
-    assert all(f"write only: {UNSTATED_MARK}" in " ".join(message.content.split()) for message in (system, user))
+    assert all(f"write only: {NOT_STATED_MARK}" in " ".join(message.content.split()) for message in (system, user))
     assert is_refusal("Not stated.", terse=True)
     assert not is_refusal("Not stated.")
 

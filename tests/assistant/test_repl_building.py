@@ -15,10 +15,10 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
 from tests.patience import PATIENCE
-from turnmark.assistant.repl import building
-from turnmark.assistant.repl.building import BuildStatus, BuildStopped, PromptDuringBuild
-from turnmark.assistant.repl.commands import COMMANDS
-from turnmark.assistant.repl.loop import prompt_session
+from turnmark.assistant.repl import prompt_during_build
+from turnmark.assistant.repl.chat_commands import COMMANDS
+from turnmark.assistant.repl.chat_loop import prompt_session
+from turnmark.assistant.repl.prompt_during_build import BuildStatus, BuildStopped, PromptDuringBuild
 from turnmark.core.console import Progress
 from turnmark.core.errors import TurnmarkError
 from turnmark.retrieval.index.build import BuildReport
@@ -46,7 +46,7 @@ class HeldBuild:
 
 @pytest.fixture
 def keyboard(monkeypatch) -> Iterator[PipeInput]:
-    monkeypatch.setattr(building, "QUICK_SECONDS", 0.0)
+    monkeypatch.setattr(prompt_during_build, "QUICK_SECONDS", 0.0)
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         yield pipe
 
@@ -102,7 +102,7 @@ def test_failed_build_ends_the_prompt_with_its_error(keyboard):
 
 
 def test_quick_build_shows_no_prompt(keyboard, monkeypatch):
-    monkeypatch.setattr(building, "QUICK_SECONDS", PATIENCE)
+    monkeypatch.setattr(prompt_during_build, "QUICK_SECONDS", PATIENCE)
     build, (waiting, screen) = HeldBuild(), prompt()
     build.may_end.set()
     assert waiting.carry_out(build).passages == 850
@@ -111,7 +111,7 @@ def test_quick_build_shows_no_prompt(keyboard, monkeypatch):
 
 def test_status_tells_phase_count_and_time_left(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr(building.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(prompt_during_build.time, "monotonic", lambda: now[0])
     status = BuildStatus()
     status.start("reading", None)
     status.advance(3)

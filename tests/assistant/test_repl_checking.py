@@ -11,16 +11,16 @@ from rich.console import Console
 
 from tests.assistant.notes import KETTLE, over, scripted
 from tests.patience import PATIENCE
-from turnmark.assistant.repl.chat import TerminalChat
-from turnmark.assistant.steps.verify import Verify
-from turnmark.assistant.turn import Turn
+from turnmark.assistant.repl.terminal_chat import TerminalChat
+from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.verify.verify_answer import Verification
 from turnmark.core.errors import TurnmarkError
 
 ANSWER = "The kettle is red. [1] It was built in Lisbon by a famous cook. [1]"
 UNSUPPORTED = "It was built in Lisbon by a famous cook."
 
 
-class SlowVerify(Verify):
+class SlowVerify(Verification):
     """The verify step, which waits until it may begin."""
 
     def __init__(self, failure: str = "") -> None:

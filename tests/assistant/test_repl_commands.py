@@ -14,11 +14,11 @@ from rich.console import Console
 from tests.assistant.notes import scripted
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.repl.chat import TerminalChat
-from turnmark.assistant.repl.commands import COMMANDS
-from turnmark.assistant.repl.loop import handle_line
-from turnmark.assistant.session import SessionBegan
-from turnmark.assistant.session_files import new_session, read_session, session_names, sessions_folder
+from turnmark.assistant.repl.chat_commands import COMMANDS
+from turnmark.assistant.repl.chat_loop import handle_line
+from turnmark.assistant.repl.terminal_chat import TerminalChat
+from turnmark.assistant.sessions.conversation import SessionBegan
+from turnmark.assistant.sessions.session_files import new_session, read_session, session_names, sessions_folder
 from turnmark.evaluation.metrics.overlap import grade_exchange
 
 STARTER = "How do I keep a sourdough starter?"
@@ -94,7 +94,7 @@ def test_ctrl_c_while_an_index_is_opened_does_not_end_the_chat(talk, monkeypatch
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("turnmark.assistant.repl.chat.up_to_date", interrupted)
+    monkeypatch.setattr("turnmark.assistant.repl.terminal_chat.up_to_date", interrupted)
     assert "canceled" in talk(STARTER)
 
 

@@ -16,9 +16,9 @@ from tests.assistant.exchanges import reply
 from tests.assistant.terminal import assert_golden, screen_of
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.repl import screen
-from turnmark.assistant.repl.commands import COMMANDS, trace_lines
+from turnmark.assistant.repl.chat_commands import COMMANDS, trace_lines
 from turnmark.assistant.repl.screen import MAX_UNSUPPORTED_LINES, MarkdownStream, TurnView, check_lines, show_answer
-from turnmark.assistant.session import Exchange
+from turnmark.assistant.sessions.conversation import Exchange
 from turnmark.assistant.types import (
     Checks,
     Event,
@@ -232,7 +232,7 @@ def test_completes_commands_and_arguments(home: Path, tmp_path: Path, typed: str
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
-    from turnmark.assistant.repl.loop import ChatCompleter
+    from turnmark.assistant.repl.chat_loop import ChatCompleter
 
     (tmp_path / "notes.jsonl").touch()
     completions = ChatCompleter(COMMANDS).get_completions(Document(typed.format(tmp_path)), CompleteEvent())

@@ -10,18 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import Room
-from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.budget import PASSAGE_MARK_TOKENS, count_tokens, cut_material
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.parts import AssistantParts
-from turnmark.assistant.steps.read import turn_prompt
-from turnmark.assistant.steps.retrieve import (
-    SearchAndRead,
-    SearchTwice,
+from turnmark.assistant.llm.prompts.context_budget import PASSAGE_MARK_TOKENS, count_tokens, cut_material
+from turnmark.assistant.steps.answer.answer_llm import turn_prompt
+from turnmark.assistant.steps.retrieve.retrieve_sections import (
+    RepeatedSearch,
+    SectionSearch,
     grow_sections,
     join_passages,
 )
-from turnmark.assistant.turn import Turn
+from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.turn.assistant import Assistant
+from turnmark.assistant.turn.components import AssistantParts
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers.markup.markdown import blocks
@@ -121,7 +121,7 @@ def test_sections_neither_overlap_nor_touch(found, room):
 
 def test_small_context_gets_the_best_sections_and_a_note():
     made = turn("Who feeds otters, who lends boats?", Notes(*CUT), generator=Room(1350, 200))
-    SearchAndRead()(made)
+    SectionSearch()(made)
     prompt, notes = turn_prompt(made)
     assert made.hits
     assert made.parts[0].hits[0].passage.text in made.hits[0].passage.text
@@ -130,7 +130,7 @@ def test_small_context_gets_the_best_sections_and_a_note():
     assert made.notes == ["sections were cut or left out: the model's context is full"]
     assert cut_material(made.notes) == {"sections"}
     wide = turn("Who feeds otters, who lends boats?", Notes(*CUT), generator=Room(9000, 200))
-    SearchAndRead()(wide)
+    SectionSearch()(wide)
     assert wide.notes == []
     assert sum(len(hit.passage.text) for hit in wide.hits) > sum(len(hit.passage.text) for hit in made.hits)
 
@@ -171,7 +171,7 @@ def test_searches_each_part_and_the_message():
     found = Notes(*CUT)
     understood = compound("Who feeds otters?", "When are boats lent?", phrases=(("pond rules",), ("Mondays", "hire")))
     made = turn("who feeds otters and boats?", found, understood)
-    SearchTwice()(made)
+    RepeatedSearch()(made)
     assert [(query.text, query.variants) for query in found.asked] == [
         ("Who feeds otters?", ("pond rules",)),
         ("When are boats lent?", ("Mondays", "hire")),
@@ -196,10 +196,10 @@ def test_second_round_searches_only_for_missing_evidence():
         compound("Who feeds otters?", "When are boats lent?"),
         config=AssistantConfig(top_k=2),
     )
-    SearchTwice()(made)
+    RepeatedSearch()(made)
     first, before = len(found.asked), list(made.parts[1].hits)
     made.round, made.parts[1].narrower_query = 2, "mondays boats"
-    SearchTwice()(made)
+    RepeatedSearch()(made)
     assert [query.variants for query in found.asked[first:]] == [("mondays boats",)]
     assert made.searches[-1].round == 2
     assert made.searches[-1].why == "thin evidence"
@@ -213,7 +213,7 @@ def test_keeps_lower_ranked_tables_of_found_documents():
     question = "How many fish do otters eat?"
     understood = Understanding(standalone=True, rewrite=question, sub_questions=(question,))
     made = turn(question, notes, understood, config=AssistantConfig(top_k=2))
-    SearchTwice()(made)
+    RepeatedSearch()(made)
     (asked,) = made.parts
     assert [hit.passage.id for hit in asked.hits] == ["d-0", "d-1"]
     assert [hit.passage.id for hit in asked.tables] == ["d-9"], "only tables, and only from found documents"
@@ -224,7 +224,7 @@ def test_given_evidence_is_shown_unchanged_without_a_search():
     found = Notes(*CUT)
     given_hits = hits(*CUT[:3], CUT[0])
     made = turn("Who feeds otters?", found, evidence=given_hits)
-    SearchAndRead()(made)
+    SectionSearch()(made)
     assert [hit.passage for hit in made.hits] == CUT[:3]
     assert found.asked == []
     assert made.searches == []

@@ -16,8 +16,8 @@ from tests.assistant.notes import notes
 from tests.assistant.serving import Server, serving
 from tests.servers import Say, Scripted, ScriptedServer, Status
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.serving.models import ServedModels, open_generators, open_models
-from turnmark.assistant.serving.request import Refusal
+from turnmark.assistant.serving.request_bodies import RejectedRequest
+from turnmark.assistant.serving.served_models import ServedModels, open_generators, open_models
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.retrieval.index.build import build_index
 
@@ -174,7 +174,7 @@ def test_all_mistakes_are_reported_at_once(home, monkeypatch):
 
 def test_unknown_names_are_refused(home, monkeypatch):
     models = opened(home, monkeypatch, "extractive")
-    with pytest.raises(Refusal, match="this server has 'home,work', 'home', 'work'"):
+    with pytest.raises(RejectedRequest, match="this server has 'home,work', 'home', 'work'"):
         models.find("home/extractive")
     with pytest.raises(RequestError, match="choose one of: extractive"):
         models.choose("home", "openai:x")

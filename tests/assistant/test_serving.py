@@ -22,12 +22,12 @@ from tests.assistant.serving import ASK, Server, said, serving
 from tests.opened import assistant_over
 from tests.patience import PATIENCE
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
-from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.serving.app import PAGE_FILES
 from turnmark.assistant.serving.http_server import listen
-from turnmark.assistant.serving.request import ChatRequest
-from turnmark.assistant.serving.turns import Turns
-from turnmark.assistant.session_files import read_session
+from turnmark.assistant.serving.request_bodies import ChatRequest
+from turnmark.assistant.serving.turn_threads import Turns
+from turnmark.assistant.sessions.session_files import read_session
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.core.errors import TurnmarkError
 from turnmark.retrieval.index.build import build_index
 

@@ -10,11 +10,17 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
-from turnmark.assistant.serving.guard import is_loopback, read_token
-from turnmark.assistant.serving.reply import CHECKED_ANSWER_HEADING, ReplyForm, ReplyText, convert_marks, find_citations
-from turnmark.assistant.serving.reply import content as markdown_of
-from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, remove_footnotes
-from turnmark.assistant.serving.responses import ResponseForm
+from turnmark.assistant.serving.access_control import is_loopback, read_token
+from turnmark.assistant.serving.completions_api import (
+    CHECKED_ANSWER_HEADING,
+    ReplyForm,
+    ReplyText,
+    convert_marks,
+    find_citations,
+)
+from turnmark.assistant.serving.completions_api import content as markdown_of
+from turnmark.assistant.serving.request_bodies import ChatRequest, RejectedRequest, parse_request, remove_footnotes
+from turnmark.assistant.serving.responses_api import ResponseForm
 from turnmark.assistant.types import Checks, Citation, Event, ProcedureStep, Reply
 from turnmark.core.errors import RequestError
 
@@ -74,7 +80,7 @@ def test_messages_of_roles_that_are_not_used_may_have_any_content(role):
 
 
 def test_reports_all_mistakes_at_once():
-    with pytest.raises(Refusal) as raised:
+    with pytest.raises(RejectedRequest) as raised:
         chat_request(
             user([{"type": "image_url", "image_url": {}}]), {"role": 5, "content": "x"}, user("  "), "x",
             n=2, stream="yes", stream_options={"include_usage": True}, response_format={"type": "json_object"},
@@ -89,13 +95,13 @@ def test_reports_all_mistakes_at_once():
     assert "messages[2]: the message is empty; write a question" in raised.value.problems
     assert "messages[0].content[0].type: Input should be 'text'" in raised.value.problems
     assert (raised.value.param, raised.value.status) == ("messages[0].content[0].type", 400)
-    with pytest.raises(Refusal, match="stream_options: needs stream: true"):
+    with pytest.raises(RejectedRequest, match="stream_options: needs stream: true"):
         chat_request(user("a"), stream_options={"include_usage": True})
 
 
 @pytest.mark.parametrize("body", [b"", b"[1]", b'{"a": NaN}', b"\xff", b"[" * 100_000])
 def test_refuses_bodies_that_are_not_json_objects(body):
-    with pytest.raises(Refusal):
+    with pytest.raises(RejectedRequest):
         parse_request(body)
 
 

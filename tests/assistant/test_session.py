@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.exchanges import folded, turned
-from turnmark.assistant.session import AssistantSwapped, SessionBegan, TurnEdited, TurnRated, cite
-from turnmark.assistant.session_files import (
+from turnmark.assistant.sessions.conversation import AssistantSwapped, SessionBegan, TurnEdited, TurnRated, cite
+from turnmark.assistant.sessions.session_files import (
     delete_session,
     list_sessions,
     new_session,

@@ -11,12 +11,12 @@ import pytest
 import turnmark as tm
 from tests.assistant.serving import serving
 from tests.retrieval.conftest import write
-from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.serving.pictures import PictureRequest, cited_picture
-from turnmark.assistant.serving.request import Refusal
-from turnmark.assistant.session import cite, source_url
-from turnmark.assistant.session_files import list_sessions
+from turnmark.assistant.serving.citation_pictures import PictureRequest, cited_picture
+from turnmark.assistant.serving.request_bodies import RejectedRequest
+from turnmark.assistant.sessions.conversation import cite, source_url
+from turnmark.assistant.sessions.session_files import list_sessions
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.index_api import Index
 
@@ -121,7 +121,7 @@ def test_links_and_pictures_belong_to_the_right_index(two):
         assert source_url(index, citation) == (two / name / "setup.md").as_uri()
         assert source_url(index, citation.model_copy(update={"index": "gone"})) == ""
     for request in ({"index": "work", "document": "setup.md"}, {"document": "setup.md"}):
-        with pytest.raises(Refusal, match="no page can be drawn"):
+        with pytest.raises(RejectedRequest, match="no page can be drawn"):
             cited_picture(index, PictureRequest(**request, page=1, start=0, end=1))
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.assistant.notes import over
-from turnmark.assistant.generators import open_generator
-from turnmark.assistant.steps.read import ReadBriefly
-from turnmark.assistant.turn import Turn
+from turnmark.assistant.llm.generators.registry import open_generator
+from turnmark.assistant.steps.answer.answer_llm import AnswerBySmallModel
+from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit
@@ -51,7 +51,7 @@ def decision(reader_path: Path, language: str, question: str) -> str:
         part.hits = hits
         part.judgment = part.judgment.model_copy(update={"decision": "answer"})
     turn.decide()
-    turn.run(ReadBriefly())
+    turn.run(AnswerBySmallModel())
     return turn.judgment.decision
 
 

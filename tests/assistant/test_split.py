@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
-from turnmark.assistant.steps.split import split_questions
-from turnmark.assistant.steps.understand import MAX_PARTS, understand
+from turnmark.assistant.steps.understand.compound_questions import split_questions
+from turnmark.assistant.steps.understand.understand_rules import MAX_PARTS, understand
 from turnmark.corpora.benchmarks.compound_qa import CompoundQuestion, stream_tasks
 
 PARTS = Path(__file__).parents[1] / "data" / "compound_parts.jsonl"

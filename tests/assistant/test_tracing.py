@@ -18,9 +18,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from tests.assistant.notes import script
 from tests.opened import assistant_over
-from turnmark.assistant.generators.base import GeneratorError
-from turnmark.assistant.open import reopen_assistant
-from turnmark.assistant.tracing import _find_provider
+from turnmark.assistant.llm.calls.protocols import GeneratorError
+from turnmark.assistant.llm.calls.tracing import _find_provider
+from turnmark.assistant.turn.reopen import reopen_assistant
 
 ASK = "How do I sharpen a kitchen knife?"
 KIND = convention.SpanAttributes.OPENINFERENCE_SPAN_KIND
@@ -119,7 +119,7 @@ def test_spans_contain_text_only_on_request(home, tmp_path, traces):
 
 
 def test_tracing_is_off_by_default(home, monkeypatch, traces):
-    monkeypatch.setattr("turnmark.assistant.tracing._find_provider", lambda: traces.provider)
+    monkeypatch.setattr("turnmark.assistant.llm.calls.tracing._find_provider", lambda: traces.provider)
     assistant_over("demo").reply([], ASK)
     assert list(traces.spans) == []
     monkeypatch.setenv("TURNMARK_TRACING", "1")

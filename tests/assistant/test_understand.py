@@ -11,9 +11,15 @@ from hypothesis import strategies as st
 
 from tests.assistant.notes import conversation
 from tests.opened import assistant_over
-from turnmark.assistant.steps.courtesy import is_conversational
-from turnmark.assistant.steps.retrieve import conversation_query
-from turnmark.assistant.steps.understand import MIN_COSINE_GAIN, needs_topic, topic_terms, understand, wants_procedure
+from turnmark.assistant.steps.retrieve.retrieve_sections import conversation_query
+from turnmark.assistant.steps.understand.courtesy import is_conversational
+from turnmark.assistant.steps.understand.understand_rules import (
+    MIN_COSINE_GAIN,
+    needs_topic,
+    topic_terms,
+    understand,
+    wants_procedure,
+)
 from turnmark.corpora.types import Message
 
 RECIPE = conversation("How do I make Älplermagronen?", "Fry bacon, add potatoes, milk and macaroni.")

@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 from tests.assistant.endpoint import opened
 from tests.assistant.notes import Room, conversation, prompts_of, understanding, with_model
 from tests.servers import Reset, Say, ScriptedServer, Status
-from turnmark.assistant.budget import count_tokens, cut_material
-from turnmark.assistant.steps.understand import MAX_PARTS, understand
-from turnmark.assistant.steps.understand_llm import (
+from turnmark.assistant.llm.prompts.context_budget import count_tokens, cut_material
+from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.understand.understand_llm import (
     MAX_CONVERSATION_TOKENS,
     MAX_PHRASES,
     MAX_TITLES,
-    Condense,
-    Understand,
+    UnderstandingByModel,
+    UnderstandingBySmallModel,
     UnderstandReply,
-    minimal,
     read_condensed,
+    rewrite_minimally,
     understand_prompt,
     understanding_of,
 )
-from turnmark.assistant.turn import Turn
+from turnmark.assistant.steps.understand.understand_rules import MAX_PARTS, understand
 from turnmark.assistant.types import Event
 from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
 from turnmark.retrieval.index.build import build_index
@@ -54,7 +54,7 @@ def run_step(*replies, message=FOLLOW_UP, history=TALK, step=None, **more) -> tu
     with ScriptedServer(*replies) as server:
         generator = opened(server, "?retries=0")
         turn = Turn(message, tuple(history), generator=generator, notify=events.append, **more)
-        (step or Understand())(turn)
+        (step or UnderstandingByModel())(turn)
     return turn, server.bodies, events
 
 
@@ -193,7 +193,7 @@ def test_prompt_shows_the_last_turns_that_fit():
 
 def run_condense(*replies, message="and how fast does it boil?"):
     history = conversation("What colour is the kettle?", "The kettle is red. [1]")
-    return run_step(*replies, message=message, history=history, step=Condense())
+    return run_step(*replies, message=message, history=history, step=UnderstandingBySmallModel())
 
 
 def test_prompt_size_is_bounded_for_long_conversations():
@@ -250,7 +250,7 @@ def classed(kind="non-standalone", reworded=REWRITE):
 def reworded(*replies, message=BROUGHT, history=BREAD, seconds=20.0):
     with ScriptedServer(*replies) as server:
         bounded = DeadlineGenerator(opened(server, "?retries=0"), time.monotonic() + seconds, seconds)
-        return minimal(bounded, history, message), server.bodies
+        return rewrite_minimally(bounded, history, message), server.bodies
 
 
 def test_minimal_rewrites_from_the_fenced_conversation():

@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.assistant.notes import hit, turn_of
-from turnmark.assistant.steps.marks import cited_numbers
-from turnmark.assistant.steps.numbers import find_numbers, missing_numbers
-from turnmark.assistant.steps.support import (
+from turnmark.assistant.citations.marks import cited_numbers
+from turnmark.assistant.steps.verify.claim_support import (
     Sources,
     claims_of,
     missing_names,
     unknown_names,
 )
-from turnmark.assistant.steps.verify import Verify, drop_dead_marks, procedure_valid
+from turnmark.assistant.steps.verify.numbers import find_numbers, missing_numbers
+from turnmark.assistant.steps.verify.verify_answer import Verification, drop_dead_marks, is_valid_procedure
 from turnmark.assistant.types import Draft, Judgment, ProcedureStep, Reply, Understanding
 from turnmark.core.untrusted import CITATION_MARK
 
@@ -30,7 +30,7 @@ def verified(text: str, *questions: str, decision: str = "answer", draft: Draft 
     turn.understanding = Understanding(rewrite="How hot?", sub_questions=questions or ("How hot?",), **understood)
     turn.judgment = Judgment(decision=decision, confidence=1.0, reason="")
     turn.draft = draft or Draft(text=text)
-    Verify()(turn)
+    Verification()(turn)
     return turn.reply()
 
 
@@ -131,7 +131,7 @@ def test_reports_which_parts_are_answered(text, answered):
 )
 def test_procedure_needs_distinct_cited_steps(steps, valid):
     procedure = tuple(ProcedureStep(step=text, citations=numbers) for text, numbers in steps)
-    assert procedure_valid(procedure) is valid
+    assert is_valid_procedure(procedure) is valid
     draft = Draft(text=RIGHT, procedure=procedure)
     assert verified("", draft=draft, wants_procedure=True).checks.procedure_valid is valid
     assert verified("", draft=draft).checks.procedure_valid is None

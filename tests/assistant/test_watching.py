@@ -15,9 +15,9 @@ from tests.assistant.serving import said, serving
 from tests.conftest import ROOT
 from tests.patience import PATIENCE
 from tests.retrieval.conftest import write
-from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.open import up_to_date
+from turnmark.assistant.turn.assistant import Assistant
+from turnmark.assistant.turn.reopen import up_to_date
 from turnmark.retrieval.index.build import build_again, build_index
 from turnmark.retrieval.index.components import remove_index
 from turnmark.retrieval.search.opened_index import open_index

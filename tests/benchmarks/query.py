@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from tests.benchmarks.pools import both_pools, middle_and_p95, turns
-from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.assistant.steps.retrieve.retrieve_sections import conversation_query
 from turnmark.corpora.benchmarks.mtrag import MtragTask
 from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.ranking.conversation_queries import Views

@@ -4,7 +4,7 @@
 
 Asks the first questions of a collection of tests/conversations against an endpoint on loopback that takes every message
 as it is and answers at once, with `retrieve=read` and with `retrieve=agent`, and counts the tokens of the requests as
-`turnmark.assistant.budget` does. Nothing is sent elsewhere.
+`turnmark.assistant.llm.prompts.context_budget` does. Nothing is sent elsewhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.conversations.collections import collections_named
 from tests.conversations.labels import read_labels
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.budget import count_tokens
+from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.retrieval.index.build import build_index
 
 _MATERIAL = {

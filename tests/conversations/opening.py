@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.conversations.systems import CountedGenerator, Product, Simple, System
-from turnmark.assistant.generators import open_generator
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.retrieval.index.index_api import Index
 

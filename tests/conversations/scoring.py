@@ -6,8 +6,8 @@ import re
 from typing import Literal
 
 from tests.conversations.labels import LabelledTurn
-from turnmark.assistant.refusal import UNSURE_TEXT, is_refusal, text_at_start
 from turnmark.assistant.types import Decision
+from turnmark.assistant.wording.refusals import UNSURE_TEXT, is_refusal, text_at_start
 from turnmark.core.record import Record
 from turnmark.corpora.text.segmentation import sentences, strip_citations
 

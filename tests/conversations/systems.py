@@ -8,10 +8,10 @@ from typing import Protocol, Unpack
 
 from tests.conversations.scoring import Answer
 from tests.opened import assistant_over
-from turnmark.assistant.generators import Completion, PromptMessage
-from turnmark.assistant.generators.base import CallOptions, GeneratorWrapper
-from turnmark.assistant.refusal import is_refusal
-from turnmark.assistant.session import Conversation, TurnAnswered
+from turnmark.assistant.llm.calls.protocols import CallOptions, GeneratorWrapper
+from turnmark.assistant.llm.generators.registry import Completion, PromptMessage
+from turnmark.assistant.sessions.conversation import Conversation, TurnAnswered
+from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index.index_api import Index

@@ -14,7 +14,7 @@ from tests.conversations.runner import Corpus, Journal, hold_all
 from tests.conversations.scoring import score
 from tests.conversations.systems import PASSAGES, CountedGenerator
 from tests.servers import USAGE, Say, ScriptedServer, Status
-from turnmark.assistant.generators import open_generator
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.core.console import NoProgress
 from turnmark.core.errors import RequestError
 

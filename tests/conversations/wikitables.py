@@ -22,8 +22,8 @@ from tests.conversations.command import exit_code_of
 from tests.conversations.runner import Journal
 from tests.conversations.scoring import Answer
 from tests.conversations.table_answers import SEPARATOR, answers_match, stated_answers
-from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.core.console import Progress, shown_progress
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.record import Record

@@ -51,12 +51,12 @@ def test_documents_every_field_of_a_file(heading: str) -> None:
 
 
 def test_documents_every_session_event_with_its_fields() -> None:
-    from turnmark.assistant import session
+    from turnmark.assistant.sessions import conversation
 
     _, *lines = re.findall(r"^\| `(\w+)` \| (.*) \|$", section("## A session"), re.MULTILINE)
     rows = dict(lines)
     kinds: dict[str, Any] = {
-        event.model_fields["event"].default: event for event in get_args(get_args(session.SessionEvent)[0])
+        event.model_fields["event"].default: event for event in get_args(get_args(conversation.SessionEvent)[0])
     }
     assert rows.keys() == kinds.keys()
     for event, kind in kinds.items():

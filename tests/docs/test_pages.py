@@ -183,15 +183,15 @@ def test_documents_the_names_of_specs() -> None:
 
 
 def test_documents_the_tables_and_keys_of_the_configuration() -> None:
-    from turnmark.assistant.settings import COMMON, TABLES
+    from turnmark.assistant.config_files import COMMON_KEYS, TABLES
 
     texts = {text for page, _, text in spans() if page == "docs/configuration.md"}
     assert set(TABLES) <= texts
-    assert set(COMMON) <= texts
+    assert set(COMMON_KEYS) <= texts
 
 
 def test_documents_the_commands_of_the_chat() -> None:
-    from turnmark.assistant.repl.commands import COMMANDS
+    from turnmark.assistant.repl.chat_commands import COMMANDS
 
     text = " ".join(text for page, _, text in spans() if page == "docs/chat.md")
     assert [name for name in COMMANDS if f"/{name.lstrip('/')}" not in text] == []

@@ -89,7 +89,7 @@ def _queries(path: Path) -> object:
 
 
 def _script(path: Path) -> object:
-    from turnmark.assistant.generators import open_generator
+    from turnmark.assistant.llm.generators.registry import open_generator
 
     return open_generator(f"replay:{path}")
 

@@ -42,9 +42,9 @@ def warm() -> None:
     import watchfiles  # noqa: F401
 
     import turnmark.app
-    import turnmark.assistant.open
-    import turnmark.assistant.repl.loop
-    import turnmark.assistant.steps.quote
+    import turnmark.assistant.repl.chat_loop
+    import turnmark.assistant.steps.answer.answer_quotes
+    import turnmark.assistant.turn.reopen
     import turnmark.retrieval.index.build  # noqa: F401
 
 

@@ -79,9 +79,9 @@ def _head(path: Path, size: int = 20_000) -> bytes:
 def _documents(folder: Path) -> dict[str, Target]:
     """Return targets for every kind of document, and for input from other programs."""
     from turnmark.assistant.commands import read_history
-    from turnmark.assistant.generators.replay import read_script
-    from turnmark.assistant.prompts import PROMPTS_FOLDER, read_prompt
-    from turnmark.assistant.settings import read_source_file
+    from turnmark.assistant.config_files import read_source_file
+    from turnmark.assistant.llm.generators.replay import read_script
+    from turnmark.assistant.llm.prompts.prompt_files import PROMPTS_FOLDER, read_prompt
     from turnmark.corpora.benchmarks.inspector_raget import read_evaluation
     from turnmark.corpora.benchmarks.mtrag import domain_of
     from turnmark.corpora.readers import read_source
@@ -145,7 +145,7 @@ def _pdf() -> bytes:
 
 def _stored(folder: Path) -> dict[str, Target]:
     """Return targets for files that one command writes and another reads."""
-    from turnmark.assistant.session_files import read_session, sessions_folder
+    from turnmark.assistant.sessions.session_files import read_session, sessions_folder
     from turnmark.evaluation.report.finished_runs import read_run
 
     folder = folder / "own"
@@ -167,9 +167,9 @@ def _stored(folder: Path) -> dict[str, Target]:
 
 
 def _request(content: bytes) -> None:
-    from turnmark.assistant.serving.request import Refusal, parse_request
+    from turnmark.assistant.serving.request_bodies import RejectedRequest, parse_request
 
-    with suppress(Refusal):  # a readable error about the client's mistake
+    with suppress(RejectedRequest):  # a readable error about the client's mistake
         parse_request(content)
 
 

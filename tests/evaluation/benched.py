@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from tests.evaluation.requests import request_of
 from tests.servers import Script, ScriptedServer
-from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.generators import open_generator
-from turnmark.assistant.parts import AssistantParts
+from turnmark.assistant.llm.generators.registry import open_generator
+from turnmark.assistant.turn.assistant import Assistant
+from turnmark.assistant.turn.components import AssistantParts
 from turnmark.corpora.jsonl_rows import Source
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Item

@@ -147,7 +147,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.02)
-    monkeypatch.setattr("turnmark.assistant.generators.openai.BROKEN_REPLY_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr("turnmark.assistant.llm.generators.openai.BROKEN_REPLY_WAIT_SECONDS", 0.02)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from turnmark.assistant.generators.base import Completion
+from turnmark.assistant.llm.calls.protocols import Completion
 from turnmark.assistant.types import Usage
 
 SPEC = "python:tests.evaluation.costly:judge"

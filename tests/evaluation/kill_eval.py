@@ -6,7 +6,7 @@ import hashlib
 import time
 from typing import Any
 
-from turnmark.assistant.generators.base import Completion
+from turnmark.assistant.llm.calls.protocols import Completion
 from turnmark.assistant.types import Usage
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from turnmark.assistant.generators.base import PromptMessage
-from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
+from turnmark.assistant.llm.calls.protocols import PromptMessage
+from turnmark.assistant.llm.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.corpora.types import Message
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome

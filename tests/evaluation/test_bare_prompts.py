@@ -6,9 +6,9 @@ import pytest
 
 from tests.assistant.notes import conversation, hit
 from tests.evaluation.scripted_judges import Heard, say
-from turnmark.assistant.prompts import ASSISTANT_PROMPTS, TAG_PLACEHOLDER
-from turnmark.assistant.steps.read import answer_prompt
-from turnmark.assistant.steps.understand_llm import rewrite_prompt, understand_prompt
+from turnmark.assistant.llm.prompts.prompt_files import ASSISTANT_PROMPTS, TAG_PLACEHOLDER
+from turnmark.assistant.steps.answer.answer_llm import answer_prompt
+from turnmark.assistant.steps.understand.understand_llm import rewrite_prompt, understand_prompt
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.benchmarks import kiwi
 from turnmark.evaluation.benchmarks.compound_qa.answer_modes import PROMPTS as MODES

@@ -9,7 +9,7 @@ import pytest
 from tests.evaluation.benched import asked, items_of, open_task, values
 from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
 from tests.servers import Raw, Say
-from turnmark.assistant.generators import GeneratorError
+from turnmark.assistant.llm.generators.registry import GeneratorError
 from turnmark.corpora.benchmarks import compound_qa
 from turnmark.evaluation.benchmarks.compound_qa.generation import CompoundQA
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.evaluation.judged_runs import compound_replies, lines
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.generators.base import Completion
+from turnmark.assistant.llm.calls.protocols import Completion
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.compound_qa.rubrics import (
     ERRORS,

@@ -10,7 +10,7 @@ import typer
 
 from tests.conftest import DEMO
 from turnmark.app import app
-from turnmark.assistant.settings import COMMANDS, COMMON, defaults_of, options, sources
+from turnmark.assistant.config_files import COMMANDS, COMMON_KEYS, defaults_of, options, sources
 from turnmark.core.errors import RequestError
 from turnmark.core.home import home
 
@@ -49,7 +49,7 @@ def test_every_command_with_flags_may_have_a_table_and_each_default_is_a_flag():
     commands = ROOT_COMMAND.commands  # type: ignore[attr-defined]
     flags = {name: set(options(command)) for name, command in commands.items()}
     assert {name for name in flags if flags[name]} - {"remove"} <= set(COMMANDS) <= set(commands)
-    assert set(COMMON) <= set().union(*flags.values())
+    assert set(COMMON_KEYS) <= set().union(*flags.values())
 
 
 def test_the_project_counts_before_the_user_and_a_command_before_the_defaults():

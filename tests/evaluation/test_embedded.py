@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.patience import PATIENCE
-from turnmark.assistant.refusal import refusal_extent, refusal_wording
+from turnmark.assistant.wording.refusals import refusal_extent, refusal_wording
 from turnmark.corpora.types import Message
 from turnmark.evaluation.judging.embedded_judge import (
     APPROPRIATENESS,

@@ -11,10 +11,10 @@ import pytest
 
 from tests.evaluation.run_records import manifest
 from tests.patience import PATIENCE
-from turnmark.assistant.generators import stopping
-from turnmark.assistant.generators.base import Completion, GeneratorBase, GeneratorError
-from turnmark.assistant.ledger import Ledger
-from turnmark.assistant.settings import Budget
+from turnmark.assistant.config_files import Budget
+from turnmark.assistant.llm.calls import cancellation
+from turnmark.assistant.llm.calls.ledger import Ledger
+from turnmark.assistant.llm.calls.protocols import Completion, GeneratorBase, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.core.console import NoProgress
 from turnmark.evaluation.records import Sample
@@ -217,7 +217,7 @@ def test_a_call_after_the_deadline_is_not_made(tmp_path):
 
         def complete(self, messages, **_):
             Slow.calls += 1
-            assert stopping.current_stop().left(60.0) <= 0.2
+            assert cancellation.current_stop().left(60.0) <= 0.2
             time.sleep(0.25)
             return super().complete(messages)
 

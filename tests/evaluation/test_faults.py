@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Status
-from turnmark.assistant import thread_pool
+from turnmark.assistant.llm.calls import thread_pool
 
 ANSWER = "The bell was cast in the foundry by the river [1]."
 DEMO_SAMPLES, DEMO_CALLS = 67, 51

@@ -10,7 +10,7 @@ import pytest
 
 from tests.evaluation.benched import assistant_of, bags_of_words, items_of
 from tests.evaluation.requests import request_of
-from turnmark.assistant.generators.base import Completion, GeneratorError
+from turnmark.assistant.llm.calls.protocols import Completion, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.corpora.benchmarks import compound_qa, inscoqa, kiwi, mtrag
 from turnmark.evaluation.benchmarks.kiwi.kiwi_task import Instruction

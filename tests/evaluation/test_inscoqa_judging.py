@@ -12,7 +12,7 @@ from tests.evaluation.instructions import REFERENCE_STEPS, judge, predicted, sou
 from tests.evaluation.judged_runs import done, values
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.generators import open_generator
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.corpora.benchmarks import inscoqa
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.evaluation.benched import only, open_task
 from tests.evaluation.instructions import row, written
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.generators import open_generator
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.evaluation.benchmarks.inscoqa.generation import InsCoQA
 from turnmark.evaluation.benchmarks.inscoqa.paper_prompt import InsCoQAReply, has_two_parts, read_reply
 from turnmark.evaluation.benchmarks.inscoqa.rubrics import judged_steps

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import ROOT
-from turnmark.assistant.generators.replay import ReplayGenerator, ScriptLine
+from turnmark.assistant.llm.generators.replay import ReplayGenerator, ScriptLine
 from turnmark.evaluation.benchmarks.compound_qa.rubrics import FIVE_LABELS
 from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK_JUDGE, IDK_LABELS, RATING, RB_LLM, RL_F, relevance
 from turnmark.evaluation.judging.verdicts import (

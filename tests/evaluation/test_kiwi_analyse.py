@@ -12,7 +12,7 @@ from tests.evaluation.benched import open_task
 from tests.evaluation.kiwis import ANSWER, four_turns, items_of, means, session, turn, written
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.generators import open_generator
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.corpora.benchmarks import kiwi
 from turnmark.evaluation.benchmarks.kiwi.analysis import (
     PROMPTS,

@@ -10,7 +10,7 @@ import pytest
 from tests.evaluation.benched import asked, items_of, only, open_task, values
 from tests.evaluation.kiwis import ANSWER, revising, session, turn, written
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.generators import GeneratorError
+from turnmark.assistant.llm.generators.registry import GeneratorError
 from turnmark.corpora.benchmarks import kiwi
 from turnmark.evaluation.benchmarks.kiwi.revision import Kiwi
 from turnmark.evaluation.records import Sample

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from turnmark.assistant.steps.marks import spaced_sentences
+from turnmark.assistant.citations.marks import spaced_sentences
 from turnmark.corpora.benchmarks import kiwi
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.kiwi.rubrics import Operation, analyze_revision, operations, type_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from turnmark.assistant.generators.base import Completion
+from turnmark.assistant.llm.calls.protocols import Completion
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.tasks.turn_samples import with_title
 

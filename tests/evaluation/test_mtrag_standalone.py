@@ -40,7 +40,7 @@ def test_without_our_labels_the_label_of_the_data_counts():
 
 @pytest.mark.data
 def test_our_rule_agrees_with_most_labels(real_data):
-    from turnmark.assistant.steps.understand import understand, with_topic
+    from turnmark.assistant.steps.understand.understand_rules import understand, with_topic
 
     tasks = mtrag.load_tasks(real_data / "mt-rag-benchmark", "mtrag").data
     rule, turns = Counter[tuple[bool, bool]](), Counter[tuple[bool, bool]]()

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from turnmark.assistant.refusal import UNKNOWN_TEXT
+from turnmark.assistant.wording.refusals import UNKNOWN_TEXT
 from turnmark.evaluation.metrics.matching import assign_sentences
 
 
@@ -64,7 +64,7 @@ def covered(parts, answer, vectors):
 def test_references_cover_their_own_questions_and_not_those_of_others(real_data):
     import random
 
-    from turnmark.assistant.steps.split import split_questions
+    from turnmark.assistant.steps.understand.compound_questions import split_questions
     from turnmark.corpora.benchmarks.compound_qa import load_tasks
 
     tasks = list(load_tasks(real_data / "compound-qa").data.values())

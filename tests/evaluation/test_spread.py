@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from turnmark.assistant.generators.base import ON_RATE_LIMIT, Completion, GeneratorError
+from turnmark.assistant.llm.calls.protocols import ON_RATE_LIMIT, Completion, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import TurnmarkError
 from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator

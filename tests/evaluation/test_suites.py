@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from turnmark.assistant.generators.base import Completion
+from turnmark.assistant.llm.calls.protocols import Completion
 from turnmark.assistant.types import Usage
 
 PARTS = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.scores.published_results import Fact, Instrument

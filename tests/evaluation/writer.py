@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from turnmark.assistant.generators.base import Completion, GeneratorError
+from turnmark.assistant.llm.calls.protocols import Completion, GeneratorError
 from turnmark.assistant.types import Usage
 
 SPEC = "python:tests.evaluation.writer:writer"

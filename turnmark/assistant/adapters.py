@@ -15,9 +15,9 @@ from llama_index.core.chat_engine.types import AgentChatResponse, BaseChatEngine
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.tools import ToolOutput
 
-from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.generators.stopping import Stop, stream_turn
-from turnmark.assistant.serving.reply import ReplyText, content
+from turnmark.assistant.llm.calls.cancellation import Stop, stream_turn
+from turnmark.assistant.serving.completions_api import ReplyText, content
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Citation, Event, Reply
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message, Passage

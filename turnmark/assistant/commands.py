@@ -15,7 +15,7 @@ import typer
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
 from turnmark.assistant.config import (
-    EXTRACTIVE,
+    EXTRACTIVE_SPEC,
     AssistantConfig,
     ConfigOverIndex,
     Generators,
@@ -32,8 +32,8 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.commands import DESCRIBE_NEEDS_FOLDER, DescribeSpec
 
 if TYPE_CHECKING:
-    from turnmark.assistant.assistant import Assistant
-    from turnmark.assistant.repl.chat import Grade
+    from turnmark.assistant.repl.terminal_chat import Grade
+    from turnmark.assistant.turn.assistant import Assistant
     from turnmark.core.console import Progress
     from turnmark.retrieval.index.build import BuildReport
 
@@ -61,7 +61,7 @@ class AskRequest(Request):
     folder: Folder = None
     describe: DescribeSpec = None
     assistant: ConfigOverIndex = AssistantConfig()
-    generator: Generators = (EXTRACTIVE,)
+    generator: Generators = (EXTRACTIVE_SPEC,)
     history: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Earlier messages: JSON or JSONL of role and content")
     ] = None
@@ -70,8 +70,8 @@ class AskRequest(Request):
 
 def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
     """Ask one question, or many from standard input; with several --generator, models answer side by side."""
-    from turnmark.assistant.assistant import Assistant
     from turnmark.assistant.side_by_side import answer_side_by_side, open_contenders
+    from turnmark.assistant.turn.assistant import Assistant
 
     question = request.question
     if question is None and stdin_is_terminal():
@@ -219,11 +219,11 @@ def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade
     """Hold a conversation over your documents. Without FOLDER or --index, you choose one of your indexes."""
     from rich.console import Console
 
-    from turnmark.assistant.assistant import Assistant
-    from turnmark.assistant.repl.building import PromptDuringBuild
-    from turnmark.assistant.repl.commands import COMMANDS
-    from turnmark.assistant.repl.loop import choose_index, prompt_session, run_chat
-    from turnmark.assistant.session_files import resume_session
+    from turnmark.assistant.repl.chat_commands import COMMANDS
+    from turnmark.assistant.repl.chat_loop import choose_index, prompt_session, run_chat
+    from turnmark.assistant.repl.prompt_during_build import PromptDuringBuild
+    from turnmark.assistant.sessions.session_files import resume_session
+    from turnmark.assistant.turn.assistant import Assistant
     from turnmark.retrieval.index.folder_watch import Watches
 
     console = Console(highlight=False)
@@ -304,7 +304,7 @@ sessions_app = CommandGroup(help="List kept conversations.")
 @sessions_app.command("list", epilog="Example: turnmark sessions list --json")
 def list_sessions_command(as_json: AsJson = False) -> None:
     """List the kept sessions, most recently used first."""
-    from turnmark.assistant.session_files import list_sessions
+    from turnmark.assistant.sessions.session_files import list_sessions
 
     sessions = list_sessions()
     if as_json:

@@ -19,7 +19,7 @@ from turnmark.core.errors import ErrorCollector, unknown_name
 from turnmark.core.flags import FlagMark, FlattenMark, reasons
 from turnmark.core.record import Record
 
-EXTRACTIVE = "extractive"
+EXTRACTIVE_SPEC = "extractive"
 """Generator spec that means "no language model"."""
 DEFAULT_TOP_K, LARGE_MODEL_TOP_K = 6, 10
 """Default number of passages retrieved for a question, and the default for a large model, which reads all of them."""
@@ -68,7 +68,7 @@ class AssistantConfig(Record):
             show_envvar=False,
             help="Language model, e.g. openai:gpt-4o-mini, ollama:llama3.2; extractive: none",
         ),
-    ] = EXTRACTIVE
+    ] = EXTRACTIVE_SPEC
     retriever: Annotated[
         str | None,
         FlagMark.SPEC,

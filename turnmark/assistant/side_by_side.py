@@ -23,9 +23,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.settings import load_prices, price_of
+from turnmark.assistant.config_files import load_prices, price_of
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Reply, Usage
 from turnmark.core.console import print_json, stdin_is_terminal
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError

@@ -14,7 +14,7 @@ MessageKind = Literal["question", "conversational", "revision"]
 Decision = Literal["answer", "partial", "unknown", "clarify", "converse"]
 
 # The decisions whose replies cite passages and are checked against them.
-GROUNDED: frozenset[Decision] = frozenset(("answer", "partial"))
+GROUNDED_DECISIONS: frozenset[Decision] = frozenset(("answer", "partial"))
 
 
 class Understanding(Record):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import Console
 
-    from turnmark.assistant.assistant import Assistant
+    from turnmark.assistant.turn.assistant import Assistant
     from turnmark.evaluation.comparison.run_comparison import RunComparison
     from turnmark.evaluation.runs.plan import Plan
 

@@ -17,7 +17,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 
-from turnmark.assistant.serving.guard import Guard
+from turnmark.assistant.serving.access_control import Guard
 from turnmark.core.errors import TurnmarkError
 
 MCP_PATH = "/mcp"

@@ -30,7 +30,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from turnmark.assistant.session import (
+from turnmark.assistant.sessions.conversation import (
     calls_line,
     cite,
     has_same_words,
@@ -234,15 +234,15 @@ class _PlainList(ListElement):
         markers = ["  •" if bullets else f"  {number}." for number in range(first, first + len(self.items))]
         width = max(map(len, markers), default=0)
         for marker, item in zip(markers, self.items, strict=True):
-            yield from _behind(f"{marker:<{width}} ", " " * (width + 1), item.elements, console, options)
+            yield from _prefix_lines(f"{marker:<{width}} ", " " * (width + 1), item.elements, console, options)
 
 
 class _PlainQuote(BlockQuote):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from _behind("▌ ", "▌ ", self.elements, console, options)
+        yield from _prefix_lines("▌ ", "▌ ", self.elements, console, options)
 
 
-def _behind(
+def _prefix_lines(
     first: str, others: str, elements: Renderables, console: Console, options: ConsoleOptions
 ) -> Iterator[Segment]:
     """Yield the lines of elements behind a prefix. Lines of code may be longer than the screen."""

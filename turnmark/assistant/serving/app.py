@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -16,19 +17,81 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
-from turnmark.assistant.serving.documents import describe_documents, read_document
-from turnmark.assistant.serving.guard import Guard
-from turnmark.assistant.serving.models import ServedModel, ServedModels
-from turnmark.assistant.serving.pictures import cited_picture, parse_picture_request
+from turnmark.assistant.serving.access_control import Guard
+from turnmark.assistant.serving.citation_pictures import cited_picture, parse_picture_request
+from turnmark.assistant.serving.completions_api import ReplyForm, json_bytes, json_response, rejection_response
 from turnmark.assistant.serving.ratings import RatedAnswers, parse_rating
-from turnmark.assistant.serving.reply import ReplyForm, json_bytes, json_response, refuse
-from turnmark.assistant.serving.request import ChatRequest, Refusal, parse_request, parse_response_request
-from turnmark.assistant.serving.responses import ResponseForm
+from turnmark.assistant.serving.request_bodies import (
+    ChatRequest,
+    RejectedRequest,
+    parse_request,
+    parse_response_request,
+)
+from turnmark.assistant.serving.responses_api import ResponseForm
+from turnmark.assistant.serving.served_models import ServedModel, ServedModels
+from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.assistant.types import Reply
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.retrieval.index.document_list import list_documents
+from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.search.opened_index import StoredIndex
+from turnmark.retrieval.storage.passage_store import DocumentEntry
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index.index_api import Index
+
+MAX_LISTED_DOCUMENTS = 500
+
+FileState = Literal["current", "changed", "missing"]
+
+
+def describe_documents(index: Index, parameters: Mapping[str, str]) -> dict[str, Any]:
+    """List the documents of an index, or those with a passage that contains all of the parameter `words`."""
+    documents = list_documents(index, parameters.get("words", ""))
+    listed = documents[:MAX_LISTED_DOCUMENTS]
+    data = [{**each.model_dump(mode="json"), "state": _state(index, each)} for each in listed]
+    return {"object": "list", "data": data, "total": len(documents)}
+
+
+def read_document(index: Index, parameters: Mapping[str, str]) -> dict[str, Any]:
+    """Return the text of a document of an index; raise Refusal if the index has no such document.
+
+    The parameter `start` is the offset of a citation. If it is that of a row of a large table, which the text does not
+    show, the rows around it are returned.
+    """
+    document, start = parameters.get("document", ""), parameters.get("start", "")
+    rows = index.rows_around(document, int(start)) if re.fullmatch(r"[0-9]{1,15}", start) else []
+    passages = rows or (index.store.of_document(document) if document else [])
+    if not passages:
+        raise RejectedRequest("the index has no such document", "document", 404, "no_document")
+    joined = join_passages(passages)
+    return {
+        "object": "document", "document": document, "title": joined.title, "path": joined.path, "date": joined.date,
+        "text": joined.shown_text,
+    }  # fmt: skip
+
+
+def _state(index: Index, entry: DocumentEntry) -> FileState:
+    """Return whether the file of a document is as it was when the index was built.
+
+    A file that was modified after the build counts as changed. Comparing its content would read the whole folder.
+    """
+    part = _part_of(index, entry)
+    file = part.source_file(entry.path) if part else None
+    if part is None or file is None:
+        return "missing"
+    try:
+        modified = file.stat().st_mtime
+    except OSError:
+        return "missing"
+    return "changed" if modified > datetime.fromisoformat(part.manifest.created).timestamp() else "current"
+
+
+def _part_of(index: Index, entry: DocumentEntry) -> StoredIndex | None:
+    """Return the index that contains a document; if several are searched, its id begins with the name of its index."""
+    name = entry.document.partition(":")[0] if len(index.parts) > 1 else ""
+    return index.part(name)
+
 
 PAGE_SCRIPTS = (
     "dom.js",
@@ -111,7 +174,7 @@ def _add_page_routes(app: FastAPI, models: ServedModels, rated: RatedAnswers) ->
         try:
             return json_response(await run_in_threadpool(describe_documents, index(request), request.query_params))
         except RequestError as error:
-            raise Refusal(error.problems) from error
+            raise RejectedRequest(error.problems) from error
 
     @app.get("/v1/document")
     async def document(request: Request) -> Response:
@@ -130,7 +193,7 @@ def _add_page_routes(app: FastAPI, models: ServedModels, rated: RatedAnswers) ->
         try:
             return json_response({"object": "rating", "session": await run_in_threadpool(rated.rate, rating)})
         except TurnmarkError as error:
-            raise Refusal(str(error), status=500) from error
+            raise RejectedRequest(str(error), status=500) from error
 
     for path, (file, kind) in PAGE_FILES.items():
         app.add_route(path, _page_endpoint(file, kind))
@@ -167,15 +230,15 @@ async def _read_body(request: Request) -> bytes:
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise Refusal("expected Content-Type: application/json", status=415)
+        raise RejectedRequest("expected Content-Type: application/json", status=415)
     body = bytearray()
     try:
         async for piece in request.stream():
             body += piece
             if len(body) > MAX_BODY_BYTES:
-                raise Refusal(f"the request is larger than {MAX_BODY_BYTES} bytes", status=413)
+                raise RejectedRequest(f"the request is larger than {MAX_BODY_BYTES} bytes", status=413)
     except ClientDisconnect:
-        raise Refusal("the client closed the connection before its request was complete") from None
+        raise RejectedRequest("the client closed the connection before its request was complete") from None
     return bytes(body)
 
 
@@ -207,11 +270,11 @@ async def _send_complete(
             if isinstance(event, Reply):
                 on_reply(event)
                 return json_response(form.completion(event))
-            if isinstance(event, Refusal):
-                return refuse(event)
+            if isinstance(event, RejectedRequest):
+                return rejection_response(event)
             if await request.is_disconnected():
                 break
-    return refuse(Refusal("the client closed the connection", status=503))
+    return rejection_response(RejectedRequest("the client closed the connection", status=503))
 
 
 async def _stream_reply(
@@ -225,7 +288,7 @@ async def _stream_reply(
             if event is None:
                 yield b": still working\n\n"
                 continue
-            if isinstance(event, Refusal):
+            if isinstance(event, RejectedRequest):
                 chunks = form.failed(event)
             else:
                 if isinstance(event, Reply):
@@ -247,12 +310,16 @@ def _convert_errors(app: FastAPI) -> None:
     """Convert every error to OpenAI's error object."""
 
     async def respond(request: Request, raised: Exception) -> Response:
-        if isinstance(raised, Refusal):
-            return refuse(raised)
+        if isinstance(raised, RejectedRequest):
+            return rejection_response(raised)
         if isinstance(raised, HTTPException):
             messages = {404: "this address does not exist", 405: f"this address does not accept {request.method}"}
-            return refuse(Refusal(messages.get(raised.status_code, str(raised.detail)), status=raised.status_code))
-        return refuse(Refusal(f"the request failed unexpectedly ({type(raised).__name__})", status=500))
+            return rejection_response(
+                RejectedRequest(messages.get(raised.status_code, str(raised.detail)), status=raised.status_code)
+            )
+        return rejection_response(
+            RejectedRequest(f"the request failed unexpectedly ({type(raised).__name__})", status=500)
+        )
 
-    for kind in (Refusal, HTTPException, Exception):
+    for kind in (RejectedRequest, HTTPException, Exception):
         app.add_exception_handler(kind, respond)

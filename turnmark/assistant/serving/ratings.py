@@ -8,9 +8,9 @@ from collections import OrderedDict
 from pydantic import Field, ValidationError
 
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.serving.request import Refusal
-from turnmark.assistant.session import Rating, SessionBegan, TurnAnswered, TurnRated
-from turnmark.assistant.session_files import ChatSession, new_session, resume_session, session_names
+from turnmark.assistant.serving.request_bodies import RejectedRequest
+from turnmark.assistant.sessions.conversation import Rating, SessionBegan, TurnAnswered, TurnRated
+from turnmark.assistant.sessions.session_files import ChatSession, new_session, resume_session, session_names
 from turnmark.assistant.types import Reply
 from turnmark.core.record import Record
 
@@ -36,7 +36,7 @@ def parse_rating(body: bytes) -> RatingRequest:
         return RatingRequest.model_validate_json(body)
     except ValidationError as error:
         mistakes = error.errors(include_url=False, include_input=False)
-        raise Refusal([f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in mistakes]) from error
+        raise RejectedRequest([f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in mistakes]) from error
 
 
 class RatedAnswers:
@@ -64,7 +64,7 @@ class RatedAnswers:
         with self._lock:
             if request.answer not in self._answers:
                 message = "this answer can no longer be rated; the server keeps only its latest answers"
-                raise Refusal(message, "answer", 404, "no_answer")
+                raise RejectedRequest(message, "answer", 404, "no_answer")
             config, _, _ = self._answers[request.answer]
             session = self._session(f"page-{request.conversation}", config)
             try:

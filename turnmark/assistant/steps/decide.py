@@ -7,23 +7,87 @@ answers; it is asked whenever anything was found.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from turnmark.assistant.steps.aggregates import rows_to_compute
-from turnmark.assistant.steps.identifiers import judge_identifiers
-from turnmark.assistant.steps.marks import lines_of
-from turnmark.assistant.steps.outlines import only_names
-from turnmark.assistant.steps.quote import rate_lines
-from turnmark.assistant.steps.support import coverage, language_of_sources, stems
-from turnmark.assistant.steps.topic import is_off_topic, topic_stems
-from turnmark.assistant.steps.understand import may_be_standalone, terms_of
-from turnmark.assistant.turn import Part, Turn
+from turnmark.assistant.citations.marks import lines_of
+from turnmark.assistant.steps.answer.answer_quotes import rate_lines
+from turnmark.assistant.steps.answer.outlines import only_names
+from turnmark.assistant.steps.retrieve.identifiers import judge_identifiers
+from turnmark.assistant.steps.retrieve.long_tables import long_tables
+from turnmark.assistant.steps.turn_state import Part, Turn
+from turnmark.assistant.steps.understand.understand_rules import (
+    MAX_NAME_TERMS,
+    may_be_standalone,
+    refers_back,
+    terms_of,
+)
+from turnmark.assistant.steps.verify.claim_support import coverage, language_of_sources, stems
 from turnmark.assistant.types import Judgment
 from turnmark.corpora.text.function_words import content_words, language_of
 from turnmark.corpora.text.languages import ENGLISH
+from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit
 from turnmark.retrieval.vector_cache import Embed
+
+_AGGREGATE = re.compile(
+    r"\b(?:highest|lowest|largest|smallest|biggest|longest|shortest|greatest|most|fewest|least|oldest|newest|latest|earliest"
+    r"|hottest|coldest|cheapest|maximum|minimum|average|mean|median|total|sum|altogether|how (?:much|many)"
+    r"|(?:höchst|niedrigst|tiefst|größt|kleinst|längst|kürzest|meist|wenigst|ältest|neuest|billigst|teuerst)\w*"
+    r"|durchschnitt\w*|mittelwert|gesamt\w*|summe|insgesamt|wie ?viele?"
+    r"|les? plus|les? moins|la plus|la moins|moyenne|somme|combien|au total"
+    r"|más|menos|mayor|menor|promedio|media|suma|cuánt[oa]s?"
+    r"|più|meno|maggiore|minore|somma|quant[oaie]"
+    r"|mais|maior|média|soma|quant[oa]s?"
+    r"|hoogste|laagste|grootste|kleinste|meeste|minste|gemiddelde?|totaal|hoeveel)\b",
+    re.IGNORECASE,
+)
+
+
+def rows_to_compute(turn: Turn, part: Part) -> int:
+    """Return the number of rows of the table over which a part asks to compute; 0 if it does not, or if it is short."""
+    if not part.hits or not _AGGREGATE.search(part.text):
+        return 0
+    long = long_tables(turn.retriever)
+    table = long.table_of(part.hits[0].passage) if long else None
+    return table.rows if table else 0
+
+
+def topic_stems(turn: Turn, part: Part) -> frozenset[str]:
+    """Return the stems of the topic that a part refers back to; empty if it refers to nothing, or to a long question.
+
+    The terms of a long question are in too many passages to tell which of them are about it.
+    """
+    topic, likely = turn.understanding.topic, (turn.language, *turn.languages)
+    if turn.trusted or not 0 < len(topic) <= MAX_NAME_TERMS or not refers_back(part.text, likely):
+        return frozenset()
+    return stems(" ".join(terms_of(" ".join(topic), likely)), _language(part))
+
+
+def is_off_topic(turn: Turn, part: Part, quoted: Hit) -> bool:
+    """Return whether only a passage about something else has the words of a message that refers back to a topic.
+
+    Either it is the passage to quote, or that passage is about the topic and has none of these words.
+    """
+    topic = topic_stems(turn, part)
+    own = stems(" ".join(terms_of(part.text, (turn.language, *turn.languages))), _language(part)) - topic
+    if not topic or not own:
+        return False
+    found = _stems_of(quoted.passage, part)
+    if not topic & found:
+        return bool(own & found)
+    others = (_stems_of(hit.passage, part) for hit in part.hits)
+    return not own & found and any(own <= other and not other & topic for other in others)
+
+
+def _language(part: Part) -> str:
+    return language_of_sources([hit.passage.text for hit in part.hits], part.text)
+
+
+def _stems_of(passage: Passage, part: Part) -> frozenset[str]:
+    return stems(f"{passage.heading} {passage.text}", _language(part))
+
 
 COMPARED_HITS = 3
 """Number of hits whose lines or words are compared with the question."""
@@ -35,7 +99,7 @@ MIN_PARTIAL_WORD_SHARE, MIN_ANSWER_WORD_SHARE = 0.2, 0.45
 """The same two minimums without cosines: the share of the question's words in a passage."""
 
 
-class GradeEvidence:
+class DecisionByRules:
     """Decide step without a model, which grades the evidence of each part."""
 
     name = "decide"
@@ -140,7 +204,7 @@ def _unknown_word(turn: Turn, part: Part) -> str:
     return next((term for term, share in zip(terms, shares, strict=False) if share < MIN_KNOWN_SHARE), "")
 
 
-class LeaveToReader:
+class DecisionByModel:
     """Decide step for a large model: `unknown` if nothing was found; otherwise the model decides while it answers."""
 
     name = "decide"

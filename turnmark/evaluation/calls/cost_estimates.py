@@ -11,8 +11,9 @@ from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel
 
-from turnmark.assistant.budget import count_tokens
-from turnmark.assistant.generators.base import (
+from turnmark.assistant.config_files import load_prices, parse_budget, price_of
+from turnmark.assistant.llm.calls.ledger import Ledger, price_in
+from turnmark.assistant.llm.calls.protocols import (
     CONTEXT_TOKENS,
     MAX_TOKENS,
     CallOptions,
@@ -22,9 +23,8 @@ from turnmark.assistant.generators.base import (
     PromptMessage,
     traits_of,
 )
-from turnmark.assistant.generators.openai import HOSTED_CONTEXT_TOKENS
-from turnmark.assistant.ledger import Ledger, price_in
-from turnmark.assistant.settings import load_prices, parse_budget, price_of
+from turnmark.assistant.llm.generators.openai import HOSTED_CONTEXT_TOKENS
+from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.storage.journal import SampleJournal, open_samples
 

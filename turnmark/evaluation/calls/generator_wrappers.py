@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Unpack
 
-from turnmark.assistant.generators.base import (
+from turnmark.assistant.llm.calls.cancellation import Stop, TurnStopped, current_stop, stop_context
+from turnmark.assistant.llm.calls.protocols import (
     CallOptions,
     Completion,
     Generator,
@@ -15,8 +16,7 @@ from turnmark.assistant.generators.base import (
     GeneratorWrapper,
     PromptMessage,
 )
-from turnmark.assistant.generators.cache import CachedGenerator
-from turnmark.assistant.generators.stopping import Stop, TurnStopped, current_stop, stoppable
+from turnmark.assistant.llm.generators.response_cache import CachedGenerator
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
 from turnmark.core.specs import parse_spec
@@ -119,7 +119,7 @@ class DeadlineGenerator(GeneratorWrapper):
         if not self.left:
             raise GeneratorError("timeout", problem)
         try:
-            with stoppable(Stop(current_stop().left(self.left))):  # of nested deadlines, the earliest counts
+            with stop_context(Stop(current_stop().left(self.left))):  # of nested deadlines, the earliest counts
                 reply = call()
         except GeneratorError as error:
             self.count(error.usage)

@@ -371,7 +371,7 @@ def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | Non
     )
     stored = stored_manifest(folder, SynthManifest)
     if stored is not None and stored.ended is not None and index_questions.has_questions(folder):
-        from turnmark.assistant.generators import open_generator
+        from turnmark.assistant.llm.generators.registry import open_generator
 
         generator = open_generator(request.assistant.generator)
         if generator is not None and stored.specs["generator"] != generator.name:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from turnmark.assistant.config import EXTRACTIVE, AssistantConfig, ConfigOverIndex
+from turnmark.assistant.config import EXTRACTIVE_SPEC, AssistantConfig, ConfigOverIndex
 from turnmark.core.flags import AsJson, Request
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.records import FolderManifest
@@ -61,7 +61,7 @@ class CheckRequest(Request):
     @property
     def asks_model(self) -> bool:
         """Whether a language model writes questions and answers them."""
-        return self.assistant.generator.partition("?")[0] != EXTRACTIVE
+        return self.assistant.generator.partition("?")[0] != EXTRACTIVE_SPEC
 
 
 class CheckManifest(FolderManifest):

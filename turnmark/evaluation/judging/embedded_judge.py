@@ -15,9 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.assistant.generators.base import CONTEXT_TOKENS, Completion, GeneratorError, PromptMessage
-from turnmark.assistant.refusal import refusal_extent, refusal_wording
-from turnmark.assistant.steps.support import Sources, content_stems, language_of_sources, stems
+from turnmark.assistant.llm.calls.protocols import CONTEXT_TOKENS, Completion, GeneratorError, PromptMessage
+from turnmark.assistant.steps.verify.claim_support import Sources, content_stems, language_of_sources, stems
+from turnmark.assistant.wording.refusals import refusal_extent, refusal_wording
 from turnmark.corpora.text.segmentation import sentences, strip_citations, strip_inline_markdown, words
 from turnmark.evaluation.judging.rubrics import EMBEDDED_JUDGE, by_code, require_material, unless_unreadable
 from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyle, MetricStyles

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from turnmark.assistant.generators.base import CONTEXT_TOKENS, GeneratorError, make_ready
-from turnmark.assistant.ledger import Ledger, with_cost
-from turnmark.assistant.settings import Budget, Price, price_of
-from turnmark.assistant.thread_pool import (
+from turnmark.assistant.config_files import Budget, Price, price_of
+from turnmark.assistant.llm.calls.ledger import Ledger, with_cost
+from turnmark.assistant.llm.calls.protocols import CONTEXT_TOKENS, GeneratorError, make_ready
+from turnmark.assistant.llm.calls.thread_pool import (
     DEFAULT_CONCURRENCY,
     MAX_PERMANENT_FAILURES,
     PERMANENT_FAILURES,

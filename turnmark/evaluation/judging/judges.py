@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.specs import Spec, parse_spec
 from turnmark.evaluation.judging.rubrics import BERT_METRICS, EMBEDDED_JUDGE
@@ -51,7 +51,7 @@ class Judge:
 
     def for_try(self, times: int) -> Generator:
         """Return the generator to use after `times` failed tries; each try has its own cache entry."""
-        from turnmark.assistant.generators.cache import CachedGenerator, with_cache
+        from turnmark.assistant.llm.generators.response_cache import CachedGenerator, with_cache
 
         if not isinstance(self.generator, CachedGenerator):
             return self.generator
@@ -169,7 +169,7 @@ def _split_metrics(spec: Spec) -> tuple[Spec, frozenset[str] | None]:
 
 
 def _single(spec: Spec, metrics: frozenset[str] | None) -> Judge:
-    from turnmark.assistant.generators import open_generator
+    from turnmark.assistant.llm.generators.registry import open_generator
 
     if spec.name in (EMBEDDED_JUDGE, BERTSCORE):
         return _without_model(spec, metrics)

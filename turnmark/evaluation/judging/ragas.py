@@ -20,10 +20,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from turnmark.assistant.asking import Failure
-from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
-from turnmark.assistant.generators.cache import CachedGenerator, with_cache
-from turnmark.assistant.prompts import turn_lines
+from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError, PromptMessage
+from turnmark.assistant.llm.generators.response_cache import CachedGenerator, with_cache
+from turnmark.assistant.llm.prompts.prompt_files import turn_lines
+from turnmark.assistant.llm.prompts.structured_output import Failure
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Message

@@ -10,9 +10,9 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, create_model, model_validator
 
-from turnmark.assistant.asking import Failure
-from turnmark.assistant.budget import FittedPrompt, fit_prompt, prompt_room
-from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.llm.prompts.context_budget import FittedPrompt, fit_prompt, prompt_room
+from turnmark.assistant.llm.prompts.structured_output import Failure
 from turnmark.assistant.types import Usage
 from turnmark.corpora.text.segmentation import is_latin
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict

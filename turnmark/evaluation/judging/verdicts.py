@@ -20,9 +20,9 @@ from typing import Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, Field, FiniteFloat, ValidationError
 
-from turnmark.assistant.asking import Failure, merge_roles, write_text
-from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
-from turnmark.assistant.generators.reasoning import split_reasoning
+from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError, PromptMessage
+from turnmark.assistant.llm.calls.reasoning import split_reasoning
+from turnmark.assistant.llm.prompts.structured_output import Failure, merge_roles, write_text
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
 from turnmark.evaluation.prompts import JUDGES

@@ -1,6 +1,6 @@
 """Condition other metrics on the verdict of whether a reply says "I don't know".
 
-The verdict without a judge is `turnmark.assistant.refusal.refusal_extent`.
+The verdict without a judge is `turnmark.assistant.wording.refusals.refusal_extent`.
 
 MTRAG section 6.3.3: the verdict sets a metric to 0 or 1 if a reply says "I don't know" or should have said it.
 

@@ -17,8 +17,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from turnmark.assistant.refusal import is_refusal
-from turnmark.assistant.steps.support import MAX_FIT_GAP, MIN_FIT, WORDS_WEIGHT, coverage, stems, with_topics
+from turnmark.assistant.steps.verify.claim_support import (
+    MAX_FIT_GAP,
+    MIN_FIT,
+    WORDS_WEIGHT,
+    coverage,
+    stems,
+    with_topics,
+)
+from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.text.segmentation import sentences, strip_citations, strip_inline_markdown

@@ -31,7 +31,7 @@ from turnmark.corpora.text.segmentation import (
 )
 
 if TYPE_CHECKING:
-    from turnmark.assistant.session import Exchange
+    from turnmark.assistant.sessions.conversation import Exchange
     from turnmark.corpora.types import Message
 
 _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789")

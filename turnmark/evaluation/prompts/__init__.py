@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from turnmark.assistant.prompts import ASSISTANT_PROMPTS, Prompt, PromptFolder, check_prompts
+from turnmark.assistant.llm.prompts.prompt_files import ASSISTANT_PROMPTS, Prompt, PromptFolder, check_prompts
 from turnmark.core.record import Record
 from turnmark.evaluation.benchmark_files import benchmark_files
 

@@ -10,8 +10,8 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
-from turnmark.assistant.generators.base import Generator, make_ready
-from turnmark.assistant.generators.replay import ReferenceGenerator
+from turnmark.assistant.llm.calls.protocols import Generator, make_ready
+from turnmark.assistant.llm.generators.replay import ReferenceGenerator
 from turnmark.core.console import NoProgress, shown_progress
 from turnmark.core.untrusted import one_line
 from turnmark.evaluation.calls.cost_estimates import open_ledger, spent_on_judges

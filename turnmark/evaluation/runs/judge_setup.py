@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from turnmark.assistant.thread_pool import DEFAULT_CONCURRENCY
+from turnmark.assistant.llm.calls.thread_pool import DEFAULT_CONCURRENCY
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.evaluation.judging.judge_calls import estimate_judgment
@@ -72,7 +72,7 @@ def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -
 
 def open_judging(plan: Plan) -> tuple[Judging | None, tuple[str, ...]]:
     """Open the judges of a plan; return them with notes. None: the request names no judge, or nothing is judged."""
-    from turnmark.assistant.settings import load_prices, parse_budget
+    from turnmark.assistant.config_files import load_prices, parse_budget
 
     request, manifest = plan.request, plan.manifest
     if not request.judge:

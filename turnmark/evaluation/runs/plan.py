@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.forms import ReaderProfile, forms_for
-from turnmark.assistant.generators.replay import ReferenceGenerator
-from turnmark.assistant.parts import AssistantParts
-from turnmark.assistant.tracing import tracing_by_environment
+from turnmark.assistant.llm.calls.tracing import tracing_by_environment
+from turnmark.assistant.llm.generators.replay import ReferenceGenerator
+from turnmark.assistant.turn.assistant import Assistant
+from turnmark.assistant.turn.components import AssistantParts
+from turnmark.assistant.turn.step_forms import ModelProfile, forms_for
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import file_sha256
 from turnmark.corpora.types import Problem
@@ -42,7 +42,7 @@ from turnmark.evaluation.tasks.request import EvalRequest, allowed_failures, des
 from turnmark.evaluation.tasks.task import Task
 
 if TYPE_CHECKING:
-    from turnmark.assistant.generators.base import Generator
+    from turnmark.assistant.llm.calls.protocols import Generator
     from turnmark.assistant.types import Usage
     from turnmark.retrieval.types import Retriever
 
@@ -136,7 +136,7 @@ class Plan:
 
     def _about_tools(self) -> tuple[str, ...]:
         """A note that the estimate leaves out further searches with tools, whose number is not known in advance."""
-        from turnmark.assistant.steps.agent import MAX_ROUNDS, RESULTS_FACTOR
+        from turnmark.assistant.steps.agent.search_agent import MAX_ROUNDS, RESULTS_FACTOR
 
         config = self.request.config()
         with_tools = Assistant.from_parts(config, AssistantParts(generator=self.generator)).forms["retrieve"] == "agent"
@@ -538,7 +538,7 @@ def _measured_config(
 
 def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, str]:
     """Return the specs of the manifest: role -> spec in normal form."""
-    from turnmark.assistant.generators import GENERATORS
+    from turnmark.assistant.llm.generators.registry import GENERATORS
     from turnmark.core.specs import parse_spec
 
     if task.retrieves:
@@ -573,7 +573,7 @@ def _packages(request: EvalRequest, task: Task, flags: CheckedSpecs) -> list[str
 
 def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
     """Check the specs, prompts, steps and budget of a request; these checks do not depend on the benchmark."""
-    from turnmark.assistant.generators import open_generator
+    from turnmark.assistant.llm.generators.registry import open_generator
     from turnmark.evaluation.calls.cost_estimates import open_ledger
     from turnmark.evaluation.prompts import own_prompts
     from turnmark.retrieval.services.ray_cluster import check_engine
@@ -584,7 +584,7 @@ def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
     prompts = errors.collect(own_prompts, request.assistant.prompts) or {}
     generator = errors.collect(open_generator, request.assistant.generator)
     retriever, embedder = errors.collect(_retriever_specs, request.retriever, request.embedder) or ("", "")
-    reader: ReaderProfile = "large" if request.asks_model else "none"
+    reader: ModelProfile = "large" if request.asks_model else "none"
     errors.collect(forms_for, reader, request.assistant.steps)
     if request.budget is not None:
         only_judged = bool(request.judge) and not request.asks_model
@@ -597,8 +597,8 @@ def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
 
 def check_judges_can_spend(budget: str | None, judges: Sequence[str], errors: ErrorCollector) -> None:
     """Check that the judges have prices in the currency of the budget."""
-    from turnmark.assistant.ledger import price_in
-    from turnmark.assistant.settings import load_prices, parse_budget
+    from turnmark.assistant.config_files import load_prices, parse_budget
+    from turnmark.assistant.llm.calls.ledger import price_in
     from turnmark.evaluation.judging.judges import open_judges
 
     if budget is None:

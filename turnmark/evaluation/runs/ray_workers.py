@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from turnmark.assistant.generators.base import ON_RATE_LIMIT, Generator, GeneratorError
-from turnmark.assistant.generators.cache import CachedGenerator, with_cache
+from turnmark.assistant.llm.calls.protocols import ON_RATE_LIMIT, Generator, GeneratorError
+from turnmark.assistant.llm.generators.response_cache import CachedGenerator, with_cache
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
 from turnmark.evaluation.records import RunManifest, Sample

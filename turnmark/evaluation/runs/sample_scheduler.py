@@ -1,6 +1,6 @@
 """Make the samples of a run, or the attempts of a synthesis, each within a deadline, and write each when it ends.
 
-`turnmark.assistant.thread_pool` runs the jobs; this module decides which may start, limits the calls of each
+`turnmark.assistant.llm.calls.thread_pool` runs the jobs; this module decides which may start, limits the calls of each
 sample, and appends the sample to the file.
 """
 
@@ -13,16 +13,16 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
-from turnmark.assistant.generators.base import Generator, GeneratorError, traits_of
-from turnmark.assistant.generators.cache import CachedGenerator, with_cache
-from turnmark.assistant.ledger import Ledger
-from turnmark.assistant.thread_pool import (
+from turnmark.assistant.llm.calls.ledger import Ledger
+from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError, traits_of
+from turnmark.assistant.llm.calls.thread_pool import (
     DEFAULT_CONCURRENCY,
     MAX_PERMANENT_FAILURES,
     PERMANENT_FAILURES,
-    Overdue,
+    OverdueJob,
     Scheduler,
 )
+from turnmark.assistant.llm.generators.response_cache import CachedGenerator, with_cache
 from turnmark.core.console import Progress
 from turnmark.core.errors import TurnmarkError
 from turnmark.evaluation.calls.cost_estimates import add_usage
@@ -144,7 +144,7 @@ class _Engine:
         return partial(self._answer, item, bounded)
 
     def _take(self, job: SampleJob, result: Sample | BaseException) -> None:
-        if isinstance(result, Overdue):
+        if isinstance(result, OverdueJob):
             limit = f"{self._limits.deadline:g} s"
             result = GeneratorError("timeout", f"no answer within the sample's {limit}; abandoned")
         sample = failed_sample(job, result) if isinstance(result, BaseException) else result

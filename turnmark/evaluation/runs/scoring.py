@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
-from turnmark.assistant.budget import cut_material
+from turnmark.assistant.llm.prompts.context_budget import cut_material
 from turnmark.assistant.types import Usage
 from turnmark.core.console import Progress
 from turnmark.core.untrusted import one_line

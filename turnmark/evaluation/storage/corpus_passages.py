@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from turnmark.assistant.steps.retrieve import join_passages
+from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.core.errors import RequestError
 from turnmark.corpora.jsonl_rows import json_lines
 from turnmark.corpora.types import Passage, Problem

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from turnmark.assistant.asking import Failure, ask
-from turnmark.assistant.budget import fit_prompt, prompt_room
-from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.prompts import PromptFolder
+from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError
+from turnmark.assistant.llm.prompts.context_budget import fit_prompt, prompt_room
+from turnmark.assistant.llm.prompts.prompt_files import PromptFolder
+from turnmark.assistant.llm.prompts.structured_output import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmark_files import benchmark_files

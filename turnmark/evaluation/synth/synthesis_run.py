@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from turnmark.assistant.generators.base import Generator, make_ready
-from turnmark.assistant.ledger import Ledger, price_in
-from turnmark.assistant.prompts import check_prompts
-from turnmark.assistant.settings import load_prices, parse_budget, price_of
+from turnmark.assistant.config_files import load_prices, parse_budget, price_of
+from turnmark.assistant.llm.calls.ledger import Ledger, price_in
+from turnmark.assistant.llm.calls.protocols import Generator, make_ready
+from turnmark.assistant.llm.prompts.prompt_files import check_prompts
 from turnmark.assistant.types import Usage
 from turnmark.core.console import NoProgress, Progress, shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError
@@ -134,8 +134,8 @@ def _writer(request: SynthRequest, errors: ErrorCollector) -> Generator | None:
 
 def _model(flag: str, spec: str, errors: ErrorCollector) -> Generator | None:
     """Open a language model with the response cache, so that a resumed attempt does not pay twice."""
-    from turnmark.assistant.generators import open_generator
-    from turnmark.assistant.generators.cache import with_cache
+    from turnmark.assistant.llm.generators.registry import open_generator
+    from turnmark.assistant.llm.generators.response_cache import with_cache
 
     if spec.partition("?")[0] in ("extractive", "embedded"):
         lacking = "cannot write questions" if flag == "--generator" else "cannot tell question types apart"

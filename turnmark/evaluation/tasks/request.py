@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 import typer
 from pydantic import BeforeValidator, Field
 
-from turnmark.assistant.config import EXTRACTIVE, AssistantConfig
+from turnmark.assistant.config import EXTRACTIVE_SPEC, AssistantConfig
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import AsJson, FlattenMark, Request, split_names
 from turnmark.core.record import Record
@@ -148,7 +148,7 @@ class EvalRequest(Request):
     @property
     def asks_model(self) -> bool:
         """Whether a language model answers."""
-        return not self.scoring and not self.assistant.generator.startswith(EXTRACTIVE)
+        return not self.scoring and not self.assistant.generator.startswith(EXTRACTIVE_SPEC)
 
     @property
     def retriever(self) -> str:

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
 from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyles

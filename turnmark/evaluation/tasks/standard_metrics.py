@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
-from turnmark.assistant.refusal import refusal_extent
+from turnmark.assistant.wording.refusals import refusal_extent
 from turnmark.corpora.text.segmentation import is_latin, sentences, words
 from turnmark.evaluation.metric_style import LEAD_MARGIN_SUFFIX, LEAD_SUFFIX, MetricStyle
 from turnmark.evaluation.metrics import overlap

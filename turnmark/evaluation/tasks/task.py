@@ -22,9 +22,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from turnmark.assistant.assistant import Assistant
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.jsonl_rows import Source
 from turnmark.corpora.types import Passage, Problem

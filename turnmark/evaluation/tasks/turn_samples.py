@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from turnmark.assistant.asking import merge_roles, write_text
-from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.budget import fit_prompt, prompt_room
-from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.refusal import is_refusal
-from turnmark.assistant.steps.tool_results import is_computed
+from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError
+from turnmark.assistant.llm.prompts.context_budget import fit_prompt, prompt_room
+from turnmark.assistant.llm.prompts.structured_output import merge_roles, write_text
+from turnmark.assistant.llm.prompts.tool_definitions import is_computed
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Event, Reply, Usage
+from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message, Passage

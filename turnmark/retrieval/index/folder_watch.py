@@ -1,7 +1,7 @@
 """Keeps an index up to date with its folder: a changed file is indexed within seconds, while the index is searched.
 
 A build makes a new generation. Processes that have the index open use the old generation until the new one is complete;
-`turnmark.assistant.open.up_to_date` then switches to the new one.
+`turnmark.assistant.turn.reopen.up_to_date` then switches to the new one.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from turnmark.assistant.asking import Failure, ask
-from turnmark.assistant.generators.base import Generator, GeneratorError, PromptMessage
-from turnmark.assistant.steps.split import split_questions
+from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError, PromptMessage
+from turnmark.assistant.llm.prompts.structured_output import Failure, ask
+from turnmark.assistant.steps.understand.compound_questions import split_questions
 from turnmark.assistant.types import Usage
 from turnmark.core.specs import parse_spec
 from turnmark.core.untrusted import break_control_marks, fence, fence_tag

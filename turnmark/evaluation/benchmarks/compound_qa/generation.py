@@ -25,15 +25,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from turnmark.assistant.asking import WrittenText, write_text
-from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.generators.base import EmptyReply, Generator
-from turnmark.assistant.prompts import load_prompt
-from turnmark.assistant.refusal import is_refusal
+from turnmark.assistant.llm.calls.protocols import EmptyReply, Generator
+from turnmark.assistant.llm.prompts.prompt_files import load_prompt
+from turnmark.assistant.llm.prompts.structured_output import WrittenText, write_text
 from turnmark.assistant.steps.decide import grade_evidence
-from turnmark.assistant.steps.split import split_questions
-from turnmark.assistant.steps.understand import understand
-from turnmark.assistant.types import GROUNDED, Usage
+from turnmark.assistant.steps.understand.compound_questions import split_questions
+from turnmark.assistant.steps.understand.understand_rules import understand
+from turnmark.assistant.turn.assistant import Assistant
+from turnmark.assistant.types import GROUNDED_DECISIONS, Usage
+from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.benchmarks import compound_qa
 from turnmark.corpora.benchmarks.compound_qa import CompoundQuestion
@@ -266,7 +266,7 @@ class CompoundQA(Task):
         trusted = generator is not None
         if not trusted:
             rewrite = understand(history, question).rewrite
-            trusted = grade_evidence((question, rewrite), hits, embed).decision in GROUNDED
+            trusted = grade_evidence((question, rewrite), hits, embed).decision in GROUNDED_DECISIONS
         return turn_sample(assistant, item, history, question, hits, trusted, apart)
 
     def _prompted(self, item: Item, task: CompoundQuestion, generator: Generator) -> Sample:
@@ -307,15 +307,13 @@ class CompoundQA(Task):
             distinct_notes = dict.fromkeys(note for turn in turn_samples for note in turn.notes)
             notes: tuple[str, ...] = tuple(distinct_notes)
         else:
-            first_prompt = answer_modes.prompt_of(
-                "vanilla", parts[0], task.context, self.assistant.config.prompts
-            )
+            first_prompt = answer_modes.prompt_of("vanilla", parts[0], task.context, self.assistant.config.prompts)
             replies = answer_modes.ask_dialogue(generator, first_prompt, parts, self.request.assistant.generator)
             texts = [reply.text for reply in replies]
             decisions = ["unknown" if is_refusal(text) else "answer" for text in texts]
             notes = tuple(f"turn {n}: {reply.note}" for n, reply in enumerate(replies, 1) if reply.note)
             usage = sum((reply.usage for reply in replies), usage)
-        grounded = [part_decision in GROUNDED for part_decision in decisions]
+        grounded = [part_decision in GROUNDED_DECISIONS for part_decision in decisions]
         if all(grounded):
             decision = "answer"
         elif any(grounded):

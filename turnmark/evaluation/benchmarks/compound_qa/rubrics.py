@@ -15,10 +15,10 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel
 
-from turnmark.assistant.asking import Failure, ask, number_lines, write_text
-from turnmark.assistant.budget import fit_prompt, prompt_room
-from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.generators.client import short_text
+from turnmark.assistant.llm.calls.endpoint_client import limit_characters
+from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError
+from turnmark.assistant.llm.prompts.context_budget import fit_prompt, prompt_room
+from turnmark.assistant.llm.prompts.structured_output import Failure, ask, number_lines, write_text
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.compound_qa.answer_modes import (
     DIALOGUE,
@@ -280,7 +280,7 @@ class ErrorsReply(BaseModel):
     omitted: list[int]
     merged: list[int]
     wrong_language: bool
-    reason: Annotated[str, short_text()] = ""
+    reason: Annotated[str, limit_characters()] = ""
 
 
 def _problem(reply: ErrorsReply, count: int) -> str | None:

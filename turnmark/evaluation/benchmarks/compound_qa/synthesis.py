@@ -16,8 +16,8 @@ from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import BaseModel, Field
 
-from turnmark.assistant.generators.client import short_text
-from turnmark.assistant.steps.split import split_questions
+from turnmark.assistant.llm.calls.endpoint_client import limit_characters
+from turnmark.assistant.steps.understand.compound_questions import split_questions
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora.benchmarks.compound_qa import Capability, QuestionType
@@ -93,7 +93,7 @@ class CompoundQuestionReply(BaseModel):
 class TypeVerdictReply(BaseModel):
     """The reply that the prompt `compound-filter` asks for."""
 
-    reason: Annotated[str, short_text()]
+    reason: Annotated[str, limit_characters()]
     fits: bool
 
 

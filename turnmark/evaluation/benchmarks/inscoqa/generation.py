@@ -21,8 +21,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
-from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.steps.retrieve import conversation_query
+from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.steps.retrieve.retrieve_sections import conversation_query
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import home, write_atomic
 from turnmark.corpora.benchmarks import inscoqa

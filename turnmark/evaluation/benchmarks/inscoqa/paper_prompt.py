@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from turnmark.assistant.generators.reasoning import split_reasoning
+from turnmark.assistant.llm.calls.reasoning import split_reasoning
 from turnmark.corpora.text.segmentation import CJK
 
 PROMPT = "inscoqa-answer"

@@ -22,10 +22,10 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
-from turnmark.assistant.asking import Failure, ask, number_lines
-from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.generators.client import short_text
-from turnmark.assistant.steps.support import language_of_sources, stems
+from turnmark.assistant.llm.calls.endpoint_client import limit_characters
+from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.llm.prompts.structured_output import Failure, ask, number_lines
+from turnmark.assistant.steps.verify.claim_support import language_of_sources, stems
 from turnmark.corpora.text.segmentation import sentences, words
 from turnmark.evaluation.judging.embedded_judge import VARIANT, SentenceVectors, parts_of
 from turnmark.evaluation.judging.rubrics import (
@@ -86,7 +86,7 @@ def _number(value: object, top: float) -> object:
 class InsevalReply(BaseModel):
     """The reply that the prompt `inseval` asks for: a rating from 1 to 10 and a completion in percent."""
 
-    reason: Annotated[str, short_text()] = ""
+    reason: Annotated[str, limit_characters()] = ""
     rating: Annotated[float, BeforeValidator(lambda value: _number(value, 10))]
     completion: Annotated[float, BeforeValidator(lambda value: _number(value, 100))]
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel
 
-from turnmark.assistant.generators.client import at_most
+from turnmark.assistant.llm.calls.endpoint_client import limit_items
 from turnmark.core.errors import RequestError
 from turnmark.corpora.benchmarks.inscoqa import DOMAINS
 from turnmark.corpora.text.segmentation import comparable_words, count_words, strip_citations, words
@@ -59,7 +59,7 @@ class ProposedQuery(BaseModel):
 class QueriesReply(BaseModel):
     """The reply that the prompt `inscoqa-queries` asks for."""
 
-    queries: Annotated[list[ProposedQuery], at_most(MAX_QUERIES)]
+    queries: Annotated[list[ProposedQuery], limit_items(MAX_QUERIES)]
 
 
 class QueryVerdict(BaseModel):
@@ -75,7 +75,7 @@ class QueryVerdict(BaseModel):
 class QueryVerdictsReply(BaseModel):
     """The reply that the prompt `inscoqa-filter` asks for."""
 
-    verdicts: Annotated[list[QueryVerdict], at_most(MAX_QUERIES)]
+    verdicts: Annotated[list[QueryVerdict], limit_items(MAX_QUERIES)]
 
 
 class Round(BaseModel):
@@ -88,7 +88,7 @@ class Round(BaseModel):
 class HistoryReply(BaseModel):
     """The reply that the prompt `inscoqa-history` asks for."""
 
-    history: Annotated[list[Round], at_most(max(ROUND_COUNTS))]
+    history: Annotated[list[Round], limit_items(max(ROUND_COUNTS))]
     question: str
 
 

@@ -24,8 +24,8 @@ from typing import Literal, cast, get_args
 
 from pydantic import BaseModel, Field
 
-from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.steps.support import covers
+from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.steps.verify.claim_support import covers
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
 from turnmark.corpora.benchmarks import kiwi

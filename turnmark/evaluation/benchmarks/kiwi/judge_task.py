@@ -22,7 +22,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel
 
-from turnmark.assistant.generators.base import Generator, PromptMessage
+from turnmark.assistant.llm.calls.protocols import Generator, PromptMessage
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.untrusted import fence_tag

@@ -9,9 +9,9 @@ from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
-from turnmark.assistant.asking import Failure, ask
-from turnmark.assistant.budget import count_tokens, prompt_room
-from turnmark.assistant.generators.base import ErrorKind, Generator, GeneratorError, PromptMessage
+from turnmark.assistant.llm.calls.protocols import ErrorKind, Generator, GeneratorError, PromptMessage
+from turnmark.assistant.llm.prompts.context_budget import count_tokens, prompt_room
+from turnmark.assistant.llm.prompts.structured_output import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora.benchmarks import kiwi

@@ -22,13 +22,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from turnmark.assistant.asking import merge_roles, write_text
-from turnmark.assistant.budget import fit_prompt, prompt_room
-from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.refusal import NEEDS_MODEL_TEXT
-from turnmark.assistant.steps.requests import edit_requests
-from turnmark.assistant.steps.revise import apply_requests, revise_by_model
+from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError
+from turnmark.assistant.llm.prompts.context_budget import fit_prompt, prompt_room
+from turnmark.assistant.llm.prompts.structured_output import merge_roles, write_text
+from turnmark.assistant.steps.revise.revise_answer import apply_requests, revise_by_model
+from turnmark.assistant.steps.understand.edit_requests import edit_requests
 from turnmark.assistant.types import Usage
+from turnmark.assistant.wording.refusals import NEEDS_MODEL_TEXT
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.benchmarks import kiwi
 from turnmark.corpora.benchmarks.kiwi import KiwiTurn, Session

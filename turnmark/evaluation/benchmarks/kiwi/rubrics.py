@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal
 
-from turnmark.assistant.steps.marks import spaced_sentences
-from turnmark.assistant.steps.numbers import missing_numbers
-from turnmark.assistant.steps.support import coverage, stems
+from turnmark.assistant.citations.marks import spaced_sentences
+from turnmark.assistant.steps.verify.claim_support import coverage, stems
+from turnmark.assistant.steps.verify.numbers import missing_numbers
 from turnmark.core.record import Record
 from turnmark.corpora.benchmarks.kiwi import FINE_TYPES, CoarseType, RevisionRating
 from turnmark.corpora.text.segmentation import strip_citations, words

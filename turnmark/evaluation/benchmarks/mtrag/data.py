@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
-from turnmark.assistant.steps.understand_llm import MINIMAL_QUERY
+from turnmark.assistant.steps.understand.understand_llm import MINIMAL_QUERY
 from turnmark.core.errors import ErrorCollector, RequestError, unknown_name
 from turnmark.core.record import Record
 from turnmark.corpora.benchmarks import mtrag

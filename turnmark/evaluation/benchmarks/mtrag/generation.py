@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.generators.base import Generator
+from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import file_sha256

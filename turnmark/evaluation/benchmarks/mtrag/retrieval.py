@@ -19,10 +19,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from turnmark.assistant.assistant import Assistant
-from turnmark.assistant.generators.base import Generator, GeneratorError
-from turnmark.assistant.steps.understand_llm import MINIMAL_QUERY, MINIMAL_QUERY_SECONDS, minimal
-from turnmark.assistant.thread_pool import PERMANENT_FAILURES
+from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError
+from turnmark.assistant.llm.calls.thread_pool import PERMANENT_FAILURES
+from turnmark.assistant.steps.understand.understand_llm import MINIMAL_QUERY, MINIMAL_QUERY_SECONDS, rewrite_minimally
+from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Search, Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
@@ -177,7 +177,7 @@ class Retrieval(Task):
 
     def _open_generator(self) -> None:
         """Record the generator, its prompts and the deadline of a rewrite."""
-        from turnmark.assistant.generators import GENERATORS
+        from turnmark.assistant.llm.generators.registry import GENERATORS
         from turnmark.evaluation.prompts import own_prompts
 
         request = self.request
@@ -299,7 +299,7 @@ class Retrieval(Task):
         seconds = self._seconds
         began = time.monotonic()
         bounded = DeadlineGenerator(generator, began + seconds, seconds)
-        wordings = minimal(bounded, query.history, query.text, self.request.assistant.prompts)
+        wordings = rewrite_minimally(bounded, query.history, query.text, self.request.assistant.prompts)
         if not PERMANENT_FAILURES.isdisjoint(wordings.left_out.values()):
             raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
         rewritten = time.monotonic()

@@ -12,9 +12,9 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, model_validator
 
-from turnmark.assistant.asking import Failure, ask
-from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.generators.client import at_most, short_text
+from turnmark.assistant.llm.calls.endpoint_client import limit_characters, limit_items
+from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.llm.prompts.structured_output import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.judging.embedded_judge import extractive_rubrics
 from turnmark.evaluation.judging.rubrics import (
@@ -52,14 +52,14 @@ class ClaimsReply(BaseModel):
     """The reply that the prompt `claims` asks for."""
 
     # One more than the limit, to distinguish a list that is too long from a complete one.
-    claims: Annotated[list[str], at_most(MAX_CLAIMS + 1)]
+    claims: Annotated[list[str], limit_items(MAX_CLAIMS + 1)]
 
 
 class ClaimVerdict(BaseModel):
     """Whether the passages support a claim, and why."""
 
     claim: int
-    reason: Annotated[str, short_text()] = ""
+    reason: Annotated[str, limit_characters()] = ""
     supported: bool
 
 
@@ -134,7 +134,7 @@ def _check_claims(generator: Generator, case: Case, prompts: Path | None, claims
 class ImpliedReply(BaseModel):
     """The reply that the prompt `implied-questions` asks for."""
 
-    questions: Annotated[list[str], at_most(IMPLIED_QUESTIONS)]
+    questions: Annotated[list[str], limit_items(IMPLIED_QUESTIONS)]
     evasive: bool
 
     @model_validator(mode="after")

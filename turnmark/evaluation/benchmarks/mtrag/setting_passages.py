@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from turnmark.assistant.generators.base import Generator
-from turnmark.assistant.steps.tool_results import is_computed
-from turnmark.assistant.steps.understand import understand
+from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.llm.prompts.tool_definitions import is_computed
+from turnmark.assistant.steps.understand.understand_rules import understand
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora.benchmarks import mtrag
 from turnmark.corpora.jsonl_rows import Source

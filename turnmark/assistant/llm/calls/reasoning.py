@@ -1,0 +1,363 @@
+"""Separate the reasoning of a model from its reply, in the forms in which models and their servers write it.
+
+Reasoning is a block at the beginning of a reply, such as `<think>…</think>`, `[THINK]…[/THINK]` or the channel
+`analysis` of gpt-oss. If the chat template of a server has put the opening tag into the prompt, the reply has only the
+closing one. Models without such tags write labels: "**Thinking:** … **Answer:** …", or "Thought:" and "Final Answer:".
+A tag that is only mentioned, in code or in the middle of a sentence, is part of the answer, and so is a label without
+the other one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from turnmark.core.untrusted import CODE_SPAN
+
+_NAMES = (
+    r"(?:seed:|ant)?(?:think(?:ing)?|thoughts?)|reasoning(?:_content)?|reflection|scratchpad|analysis|inner_monologue"
+)
+_TAG = rf"<(?P<name>{_NAMES})(?:\s[^<>]*)?>"
+# Opening and closing marks: the closing one of a tag in angle brackets has the same name.
+_PAIRS: tuple[tuple[str, str], ...] = (
+    (r"\[THINK(?:ING)?\]", r"\[/THINK(?:ING)?\]"),
+    (r"◁think▷", r"◁/think▷"),
+    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
+    (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),
+    (r"<\|think(?:ing)?\|>", r"<\|(?:/|end_?(?:of_)?)think(?:ing)?\|>"),
+    (r"<\|channel>\s*(?:thought|analysis)\b", r"<channel\|>"),
+    (r"<unused94>(?:thought\b)?", r"<unused95>"),
+    (r"<details\s+type=[\"']reasoning[\"'][^<>]*>", r"</details>"),
+    (r"```(?:think(?:ing)?|reasoning|thoughts?)[ \t]*\n", r"\n```"),
+)
+_FLAGS = re.IGNORECASE | re.DOTALL
+_OPENINGS = [re.compile(rf"\s*(?:{opening})", _FLAGS) for opening, _ in _PAIRS]
+_CLOSINGS = [re.compile(closing, _FLAGS) for _, closing in _PAIRS]
+_TAG_OPENING = re.compile(rf"\s*{_TAG}", _FLAGS)
+_DANGLING_TAG = re.compile(
+    rf"</(?:{_NAMES})\s*>|\[/THINK(?:ING)?\]|◁/think▷|<\|end_of_thought\|>|<\|END_THINKING\|>"
+    r"|<\|(?:/|end_?(?:of_)?)think(?:ing)?\|>|<channel\|>|<unused95>",
+    _FLAGS,
+)
+# "<think> is the tag of …" is a sentence about the tag.
+_MENTION = re.compile(r"[ \t]+(?:is|are|was|and|or|means|marks|tags?|blocks?|elements?)\b|[ \t]*[,;:.)`\"'”]")
+_MID_TEXT = re.compile(
+    rf"(?:(?<=\n)|\A)[ \t]*<(?P<name>{_NAMES})(?:\s[^<>]*)?>.*?</(?P=name)\s*>[ \t]*(?=\n|\S|\Z)", _FLAGS
+)
+# "It is red. <think>Check that.</think> It is round." and reasoning that a limit cut off, but not "the tag <think>".
+_INLINE_TAG = r"<(?P<name>think(?:ing)?|thoughts?|reasoning)>"
+_INLINE_REASONING = re.compile(
+    rf"(?<=[.!?:\])*。！？])[ \t]*{_INLINE_TAG}(?:(?!<think).){{0,4000}}?</(?P=name)\s*>", _FLAGS
+)
+_CUT_OFF_REASONING = re.compile(rf"(?<=[.!?:\])*。！？\n])[ \t]*{_INLINE_TAG}(?!.*</(?P=name))(?=\s*\w).*\Z", _FLAGS)
+# Labels in place of tags.
+_BOLD = r"(?:\*\*|__)"
+_THINKING_LABELS = (
+    "thinking", "thinking process", "thought", "thoughts", "thought process", "reasoning", "reasoning process",
+    "my reasoning", "my thinking", "internal reasoning", "internal monologue", "chain of thought", "chain-of-thought",
+    "scratchpad",
+)  # fmt: skip
+_THINKING_LABEL = re.compile(
+    rf"\s*(?:#{{1,6}}[ \t]*)?{_BOLD}?(?:{'|'.join(_THINKING_LABELS)})(?:[ \t]\d+)?"
+    rf"(?:(?:{_BOLD}?:{_BOLD}?|{_BOLD})(?=\s|\Z)|[ \t]*\n)",
+    re.IGNORECASE,
+)
+_FINAL_LABEL = re.compile(
+    rf"(?:^|\n)[ \t]*(?:#{{1,6}}[ \t]*)?{_BOLD}?(?:(?:my |the )?final (?:answer|response|reply)|answer|response|reply)"
+    rf"(?:{_BOLD}?:{_BOLD}?|{_BOLD}(?=[ \t]*\n)|(?<=[a-z])[ \t]*(?=\n))"
+    rf"|{_BOLD}(?:final )?(?:answer|response|reply)(?::{_BOLD}|{_BOLD}:)",
+    re.IGNORECASE,
+)
+_FINAL_AT_START = re.compile(rf"\s*{_BOLD}?final answer(?:{_BOLD}?:{_BOLD}?)[ \t]*", re.IGNORECASE)
+_ACTION_LINE = re.compile(
+    rf"\n[ \t]*{_BOLD}?Action(?: \d+)?:{_BOLD}?[ \t]*`?[\w.-]+`?(?:\[|[ \t]*\n\s*{_BOLD}?Action Input)", re.IGNORECASE
+)
+_NEXT_ROUND = re.compile(rf"\n[ \t]*{_BOLD}?(?:Question|Observation|Thought)(?: \d+)?:.*\Z", _FLAGS)
+_QUOTES = "`\"'“”„«»‘’([{"
+_ENDS_OF_SENTENCES = '.!?…。！？:)]}*"”'
+_WRAPPED_ANSWER = re.compile(
+    r"\s*(?:<(?P<name>answer|response|output|final_answer)>(?P<tagged>.*?)(?:</(?P=name)>\s*|\Z)"
+    r"|<\|begin_of_solution\|>(?P<solution>.*?)(?:<\|end_of_solution\|>\s*|\Z)"
+    r"|<\|START_RESPONSE\|>(?P<response>.*?)(?:<\|END_RESPONSE\|>\s*|\Z))\Z",
+    _FLAGS,
+)
+# The channels of gpt-oss, and what is left of them if a server drops the special tokens.
+_CHANNEL = re.compile(
+    r"(?:<\|start\|>assistant)?(?P<recipient>\s+to=[\w.:-]+)?\s*<\|channel\|>\s*(?P<channel>\w+)(?P<head>[^<]*)"
+    r"(?:<\|constrain\|>[^<]*)?<\|message\|>"
+    r"(?P<text>.*?)(?:<\|(?:end|return|call)\|>|(?=<\|start\|>|<\|channel\|>)|\Z)",
+    re.DOTALL,
+)
+_KNOWN_CHANNEL = re.compile(
+    r"<\|channel\|>\s*(?:analysis|commentary|final)\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
+)
+_UNFINISHED_CHANNEL = re.compile(r"(?:<\|start\|>assistant|<\|channel\|>)(?:(?!<\|message\|>).)*\Z", re.DOTALL)
+_BARE_CHANNEL = re.compile(r"\s*(?:assistant)?analysis(?=[A-Z\"“'])")
+_BARE_FINAL = re.compile(r"(?:assistant)final(?=\S)")
+_END_TOKENS = re.compile(
+    r"\s*(?:<\|(?:im_end|eot_id|eom_id|endoftext|end_of_text|end|return|eos)\|>|<end_of_turn>|<｜end▁of▁sentence｜>)"
+    r"\s*(?:<\|.*|<start_of_turn>.*|<)?\Z",
+    re.DOTALL,
+)
+
+
+class ReasoningSplit(NamedTuple):
+    """A reply without its reasoning.
+
+    Attributes:
+        unfinished: whether a block of reasoning was opened and not closed, so that there is no text.
+        dangling: whether reasoning was closed that had not been opened.
+    """
+
+    reasoning: str
+    text: str
+    unfinished: bool = False
+    dangling: bool = False
+
+
+def split_reasoning(text: str) -> ReasoningSplit:
+    """Separate the reasoning of a model from the reply that follows it."""
+    if _has_channels(text):
+        return _split_channels(text)
+    bare = _BARE_CHANNEL.match(text)
+    if bare:
+        final = _BARE_FINAL.search(text, bare.end())
+        if final:
+            return ReasoningSplit(text[bare.end() : final.start()].strip(), text[final.end() :])
+    if labeled := _split_labels(text):
+        return labeled
+    thoughts: list[str] = []
+    rest = text
+    dangling = False
+    while True:
+        opening, closing = _leading_block(rest)
+        if opening is not None:
+            end = _find_closing(closing, rest, opening.end())
+            if end is None:
+                thoughts.append(rest[opening.end() :].strip())
+                return ReasoningSplit("\n\n".join(filter(None, thoughts)), "", unfinished=True)
+            thoughts.append(rest[opening.end() : end.start()].strip())
+        else:
+            end = _dangling_end(rest)
+            if end is None:
+                break
+            thoughts.append(rest[: end.start()].strip())
+            dangling = not thoughts[:-1]
+        rest = rest[end.end() :].lstrip()
+    rest, inner = _without_blocks(rest)
+    found = bool(thoughts or inner)
+    reasoning = "\n\n".join(filter(None, [*thoughts, *inner]))
+    return ReasoningSplit(reasoning, without_end_tokens(_unwrap(rest) if found else rest), dangling=dangling)
+
+
+def _split_labels(text: str) -> ReasoningSplit | None:
+    """Separate reasoning and answer by their labels; None without a label of the answer or of a call."""
+    thinking = _THINKING_LABEL.match(text)
+    if thinking is None:
+        final = _FINAL_AT_START.match(text)
+        return ReasoningSplit("", _NEXT_ROUND.sub("", text[final.end() :])) if final else None
+    final = next((label for label in _FINAL_LABEL.finditer(text, thinking.end()) if not _in_code(text, label)), None)
+    if final is not None:
+        answer = _NEXT_ROUND.sub("", text[final.end() :]).strip()
+        return ReasoningSplit(text[thinking.end() : final.start()].strip(), answer, unfinished=not answer)
+    action = _ACTION_LINE.search(text, thinking.end())
+    if action is None:
+        return None
+    return ReasoningSplit(text[thinking.end() : action.start()].strip(), text[action.start() :].lstrip())
+
+
+def _in_code(text: str, match: re.Match[str]) -> bool:
+    return any(span.start() < match.end() and match.start() < span.end() for span in CODE_SPAN.finditer(text))
+
+
+def _has_channels(text: str) -> bool:
+    """Return whether a text has channels of gpt-oss, and does not only mention their marks."""
+    if text.lstrip().startswith(("<|channel|>", "<|start|>")):
+        return True
+    match = _KNOWN_CHANNEL.search(text)
+    if match is None:
+        return False
+    return not any(span.start() <= match.start() < span.end() for span in CODE_SPAN.finditer(text))
+
+
+def _leading_block(text: str) -> tuple[re.Match[str] | None, re.Pattern[str]]:
+    """Return the opening mark of a block at the beginning of a text, and the pattern of its closing mark."""
+    tag = _TAG_OPENING.match(text)
+    if tag:
+        name = "think(?:ing)?" if tag["name"].lower().startswith("think") else re.escape(tag["name"])
+        return (None if _MENTION.match(text, tag.end()) else tag), re.compile(rf"</{name}\s*>", re.IGNORECASE)
+    for opening, closing in zip(_OPENINGS, _CLOSINGS, strict=True):
+        if match := opening.match(text):
+            return match, closing
+    return None, _DANGLING_TAG
+
+
+def _find_closing(pattern: re.Pattern[str], text: str, start: int) -> re.Match[str] | None:
+    """Return the first closing mark, but not one that the reasoning only quotes, if another one follows."""
+    marks = list(pattern.finditer(text, start))
+    unquoted = [mark for mark in marks if text[mark.start() - 1] not in _QUOTES]
+    return next(iter(unquoted or marks), None)
+
+
+def _dangling_end(text: str) -> re.Match[str] | None:
+    """Return the last closing mark that ends reasoning which the prompt had opened."""
+    marks = list(_DANGLING_TAG.finditer(text))
+    if not marks:
+        return None
+    code = [match.span() for match in CODE_SPAN.finditer(text) if match.group().endswith("`")]
+    for mark in reversed(marks):
+        in_code = any(start <= mark.start() < end for start, end in code)
+        opened = re.search(_TAG, text[: mark.start()], _FLAGS)
+        if not in_code and not opened and _is_boundary(text, mark):
+            return mark
+    return None
+
+
+def _is_boundary(text: str, mark: re.Match[str]) -> bool:
+    """Return whether a closing mark ends reasoning, and is not mentioned in a sentence."""
+    before, after = text[: mark.start()], text[mark.end() :]
+    if before[-1:] in tuple(_QUOTES) or after[:1] in tuple("`\"'”’.,;:)"):
+        return False
+    line_before, line_after = before.rpartition("\n")[2].strip(), after.partition("\n")[0].strip()
+    if not line_before or not line_after:
+        return True
+    if not before[-1].isspace() or not after[0].isspace():
+        return True
+    return before.rstrip()[-1] in _ENDS_OF_SENTENCES
+
+
+def _without_blocks(text: str) -> tuple[str, list[str]]:
+    """Remove blocks of reasoning that begin a later line or sentence of a reply; return the text and the blocks."""
+    code = [match.span() for match in CODE_SPAN.finditer(text)]
+    blocks: list[str] = []
+
+    def remove(match: re.Match[str]) -> str:
+        in_code = any(start <= match.start() < end or start <= match.end() - 1 < end for start, end in code)
+        opening = re.match(rf"\s*{_TAG}", match.group(), _FLAGS)
+        if in_code or (opening and _MENTION.match(match.group(), opening.end())):
+            return match.group()
+        blocks.append(re.sub(rf"\A\s*{_TAG}|</(?:{_NAMES})\s*>\s*\Z", "", match.group(), flags=_FLAGS).strip())
+        return ""
+
+    shorter = _MID_TEXT.sub(remove, text)
+    code = [match.span() for match in CODE_SPAN.finditer(shorter)]
+    shorter = _INLINE_REASONING.sub(remove, shorter)
+    code = [match.span() for match in CODE_SPAN.finditer(shorter)]
+    shorter = _CUT_OFF_REASONING.sub(remove, shorter)
+    return (shorter, blocks) if blocks else (text, [])
+
+
+def _split_channels(text: str) -> ReasoningSplit:
+    """Separate the channels of gpt-oss. A call of a function stays in the text, since it is read from there."""
+    thoughts: list[str] = []
+    shown: list[str] = []
+    end = 0
+    for match in _CHANNEL.finditer(text):
+        between = text[end : match.start()].strip()
+        if between and not shown:
+            thoughts.append(re.sub(r"<\|\w+\|>", "", between).strip())
+        if match["recipient"] or "to=" in match["head"]:
+            shown.append(match.group())
+        elif match["channel"] == "final":
+            shown.append(match["text"])
+        else:
+            thoughts.append(match["text"].strip())
+        end = match.end()
+    if not end:  # a mark without a message: nothing of it is known yet
+        return ReasoningSplit("", "", unfinished=True)
+    rest = _UNFINISHED_CHANNEL.sub("", text[end:])
+    if shown and rest.strip():
+        shown.append(rest)
+    reply = without_end_tokens("".join(shown))
+    return ReasoningSplit("\n\n".join(filter(None, thoughts)), reply, unfinished=not reply.strip())
+
+
+def _unwrap(text: str) -> str:
+    """Return the answer within the tags that some models write around it after their reasoning."""
+    match = _WRAPPED_ANSWER.match(text)
+    if match is None:
+        return text
+    return (match["tagged"] or match["solution"] or match["response"] or "").strip()
+
+
+def without_end_tokens(text: str) -> str:
+    """Remove the token that ends a reply, if a server shows it, and what the model wrote after it."""
+    return _END_TOKENS.sub("", text) if text.rstrip().endswith(">") or "<|" in text else text
+
+
+# --- streams ---------------------------------------------------------------------------------------------------------
+
+_MAY_OPEN = re.compile(
+    r"\s*(?:<[^<>\n]{0,60}|\[[A-Z/]{0,9}|◁\w{0,8}|`{1,3}\w{0,9}|a(?:n(?:a(?:l(?:y(?:s(?:is?)?)?)?)?)?)?)?\Z",
+    re.IGNORECASE,
+)
+_REASONING_OPENINGS = (
+    "okay", "ok,", "ok so", "alright", "hmm", "wait", "well,", "so,", "so the", "so we", "so i", "first,",
+    "firstly", "right,", "let me", "let's", "let us", "we need", "we have", "we are", "we should",
+    "we must", "we can", "we know", "i need", "i should", "i have to", "i must", "i will", "i'll",
+    "the user", "the question", "the person", "the query", "the prompt", "this question", "user ",
+    "thinking", "thought process", "looking at", "analysis", "here's a thinking", "here's my thinking",
+    "to answer", "好的", "好，", "嗯", "用户", "首先", "我们", "我需要", "d'accord", "bon,", "хорошо",
+)  # fmt: skip
+"""First words of reasoning, in lower case."""
+_REASONING_MODEL = re.compile(
+    r"think|reason|\br1\b|-r1|qwq|qwen-?3|gpt-oss|magistral|deepseek|nemotron|glm-?[45z]|minimax|kimi|seed-oss|exaone|"
+    r"marco-o1|skywork-o|\bo1\b|hunyuan|ernie|granite-?3\.[23]|cogito|smollm3|olmo-?3",
+    re.IGNORECASE,
+)
+_SELF_TALK = re.compile(
+    r"\b(?:the user|user(?:'s| is| wants| asks)|i (?:need|should|have|must|will|want|think|can see)|i'(?:ll|m)|"
+    r"let me|let's|we (?:need|should|have to|must|are asked)|(?:the|this) question|"
+    r"wait|hmm|looking at|so the answer|step by step)\b|用户|我需要|我们"
+)
+"""Words with which a model talks to itself, in lower case."""
+MIN_UNKNOWN_CHARACTERS = 120
+"""Characters of the first reply of an unknown model that are held back in any case."""
+MAX_JUDGED_CHARACTERS = 400
+"""Characters of such a reply in which the model may be found talking to itself."""
+
+
+class ReasoningHabit:
+    """What is known of the way in which a model begins its replies.
+
+    Only a reply in one piece shows whether its beginning was reasoning that the prompt had opened. A stream is
+    therefore held back until the closing tag, or until its end, if an earlier reply of the model had such reasoning, or
+    if there was no earlier reply and the model's name or the first words are those of reasoning.
+
+    Args:
+        name: name of the model.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._suspect = bool(_REASONING_MODEL.search(name))
+        self._dangles: bool | None = None
+
+    def note(self, split: ReasoningSplit, conclusive: bool) -> None:
+        """Learn from a complete reply.
+
+        Args:
+            conclusive: whether the reply was free to begin with reasoning; one that follows a schema is not.
+        """
+        if split.dangling:
+            self._dangles = True
+        elif conclusive and self._dangles is None and split.text.strip():
+            self._dangles = False
+
+    def holds(self, text: str) -> bool:
+        """Return whether the beginning of a reply, in which no reasoning was found, may be reasoning nevertheless."""
+        if _MAY_OPEN.fullmatch(text) or _BARE_CHANNEL.match(text) or _may_be_labeled(text):
+            return True
+        if self._dangles is not None:
+            return self._dangles
+        start = text.lstrip(" \n\t*_").lower()
+        if self._suspect or any(start.startswith(words) or words.startswith(start) for words in _REASONING_OPENINGS):
+            return True
+        # The first sentences of an unknown model are held back as well: they show whether it talks to itself.
+        return len(start) < MIN_UNKNOWN_CHARACTERS or _SELF_TALK.search(start[:MAX_JUDGED_CHARACTERS]) is not None
+
+
+def _may_be_labeled(text: str) -> bool:
+    """Return whether a reply begins with a label of reasoning, or may do so when it goes on."""
+    start = text.lstrip(" \n\t*_#").lower()
+    labels = (*_THINKING_LABELS, "final answer")
+    return _THINKING_LABEL.match(text) is not None or any(f"{label}:".startswith(start) for label in labels)

@@ -1,0 +1,171 @@
+"""The one place where replies are normalized, for every generator and every caller, streams included.
+
+A reply is separated from the model's reasoning, and calls of tools that were written as text become calls. What is left
+is the text for the person, for the next prompt, or for a judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar, Unpack
+
+from turnmark.assistant.llm.calls.protocols import (
+    CallOptions,
+    Completion,
+    Generator,
+    GeneratorWrapper,
+    OnText,
+    PicturesRefused,
+    PromptMessage,
+    Tool,
+    ToolMessage,
+    ToolReply,
+    estimate_usage,
+)
+from turnmark.assistant.llm.calls.reasoning import ReasoningHabit, split_reasoning
+from turnmark.assistant.llm.calls.repetition import (
+    ON_REPETITION,
+    REPETITION_NOTE,
+    RepeatedReply,
+    repetition_start,
+    without_repetition,
+)
+from turnmark.assistant.llm.calls.text_calls import read_calls, without_unfinished_calls
+
+AnyReply = TypeVar("AnyReply", Completion, ToolReply)
+
+
+class NormalizedGenerator(GeneratorWrapper):
+    """A generator whose replies contain neither reasoning nor calls that are written as text."""
+
+    def __init__(self, generator: Generator) -> None:
+        super().__init__(generator)
+        self._habit = ReasoningHabit(generator.name)
+        self._names: tuple[str, ...] = ()
+        """Names of the tools that were offered last: a model may call them although they are no longer offered."""
+
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
+        """Return one reply; see `Generator.complete`.
+
+        Raises:
+            PicturesRefused: a message has pictures, and the generator takes none.
+        """
+        if any(message.pictures for message in messages) and not self.takes_pictures:
+            raise PicturesRefused(f"{self.name} takes no pictures")
+        on_text, schema = options.get("on_text"), options.get("schema")
+        shown = _TextFilter(on_text, self._habit, self._names) if on_text is not None else None
+        if shown is not None:
+            options = {**options, "on_text": shown}
+        try:
+            reply = self.generator.complete(messages, **options)
+        except RepeatedReply as stopped:
+            limit = options.get("max_tokens") or self.reply_tokens
+            usage = estimate_usage(messages, stopped.text, 1)
+            reply = Completion(
+                text=stopped.text, finish_reason="stop", usage=usage, model=self.name, max_tokens=limit, estimated=True
+            )
+        clean = self._without_reasoning(reply, conclusive=schema is None)
+        if schema is None:
+            clean = _drop_repetition(clean.model_copy(update={"text": read_calls(clean.text, self._names).text}))
+        if shown is not None:
+            shown.finish(clean.text)
+        return clean
+
+    def _converse(self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Any) -> ToolReply:
+        """Return the next reply of a conversation with tools; see `ToolGenerator.converse`."""
+        on_text = options.get("on_text")
+        self._names = tuple(tool.name for tool in tools) or self._names
+        shown = _TextFilter(on_text, self._habit, self._names) if on_text is not None else None
+        if shown is not None:
+            options["on_text"] = shown
+        try:
+            reply: ToolReply = super()._converse(messages, tools, **options)
+        except RepeatedReply as stopped:
+            limit = options.get("max_tokens") or self.reply_tokens
+            usage = estimate_usage(messages, stopped.text, 1)
+            reply = ToolReply(
+                text=stopped.text, calls=(), finish_reason="stop", usage=usage, model=self.name, max_tokens=limit
+            )
+        clean = self._without_reasoning(reply, conclusive=True)
+        if not clean.calls:
+            calls, text = read_calls(clean.text, self._names)
+            # Without tools, the model was asked to answer, so that a call is no answer.
+            change: dict[str, Any] = {"calls": calls, "finish_reason": "stop"} if calls and tools else {}
+            clean = _drop_repetition(clean.model_copy(update={"text": text, **change}))
+        if shown is not None:
+            shown.finish(clean.text)
+        return clean
+
+    def _without_reasoning(self, reply: AnyReply, conclusive: bool) -> AnyReply:
+        split = split_reasoning(reply.text)
+        self._habit.note(split, conclusive and reply.finish_reason == "stop")
+        return strip_reasoning(reply)
+
+
+def normalize_replies(generator: Generator) -> Generator:
+    """Return a generator with normalized replies; one whose replies are normalized already is returned unchanged."""
+    inner: Any = generator
+    while isinstance(inner, GeneratorWrapper):
+        if isinstance(inner, NormalizedGenerator):
+            return generator
+        inner = inner.generator
+    return NormalizedGenerator(generator)
+
+
+def strip_reasoning(reply: AnyReply) -> AnyReply:
+    """Return a reply whose text is without reasoning, which is added to the reasoning that the endpoint reported."""
+    split = split_reasoning(reply.text)
+    if split.text == reply.text:
+        return reply
+    reasoning = "\n\n".join(filter(None, (reply.reasoning, split.reasoning)))
+    return reply.model_copy(update={"text": split.text, "reasoning": reasoning})
+
+
+def _drop_repetition(reply: AnyReply) -> AnyReply:
+    """Return the reply of a turn without what it repeats, which is noted."""
+    on_repetition = ON_REPETITION.get()
+    text = reply.text if on_repetition is None else without_repetition(reply.text)
+    if on_repetition is None or text == reply.text:
+        return reply
+    on_repetition(REPETITION_NOTE)
+    return reply.model_copy(update={"text": text})
+
+
+class _TextFilter:
+    """A receiver of the pieces of a reply that passes on only what belongs to the normalized text.
+
+    Args:
+        on_text: receives the pieces.
+        habit: how the model begins its replies.
+        names: names of the offered tools.
+    """
+
+    def __init__(self, on_text: OnText, habit: ReasoningHabit, names: Sequence[str] = ()) -> None:
+        self._on_text, self._habit, self._names = on_text, habit, names
+        self._text = self._passed = ""
+        self._stops = ON_REPETITION.get() is not None
+        self._held_from: int | None = None
+        """Where the text has begun to repeat itself, if it goes on so."""
+
+    def __call__(self, piece: str) -> None:
+        self._text += piece
+        split = split_reasoning(self._text)
+        found = split.text != self._text
+        if split.unfinished or (not found and not self._passed and self._habit.holds(self._text)):
+            return
+        shown = without_unfinished_calls(split.text, self._names)
+        if self._stops and any(mark in piece for mark in ".!?。！？\n"):
+            if repetition_start(shown) is not None:
+                raise RepeatedReply(self._text)
+            self._held_from = repetition_start(shown, rounds_in_row=2)
+        self._pass(shown if self._held_from is None else shown[: self._held_from])
+
+    def finish(self, text: str) -> None:
+        """Pass on the rest of the normalized text."""
+        self._pass(text)
+
+    def _pass(self, text: str) -> None:
+        # Text that was passed on is never retracted, even if a later tag shows that it was reasoning.
+        if text.startswith(self._passed) and len(text) > len(self._passed):
+            piece, self._passed = text[len(self._passed) :], text
+            self._on_text(piece)

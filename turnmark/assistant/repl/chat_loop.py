@@ -1,0 +1,313 @@
+"""The loop of `turnmark chat`: a prompt with editing, history and completion on a terminal, or the lines of a pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import get_args
+
+import typer
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import run_in_terminal
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
+from prompt_toolkit.document import Document
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.styles import Style
+from rich.console import Console
+from rich.text import Text
+
+from turnmark.assistant.repl.chat_commands import COMMANDS, EXPORT_FORMATS, names_for, parts_line, run_command
+from turnmark.assistant.repl.screen import show_answer
+from turnmark.assistant.repl.terminal_chat import Grade, TerminalChat
+from turnmark.assistant.sessions.conversation import AssistantSwapped, Rating, SessionBegan
+from turnmark.assistant.sessions.session_files import ChatSession, new_session
+from turnmark.assistant.turn.assistant import Assistant
+from turnmark.core.console import stdin_is_terminal, stdin_lines
+from turnmark.core.errors import ErrorCollector, TurnmarkError
+from turnmark.core.home import home
+from turnmark.core.untrusted import one_line, valid_text
+from turnmark.retrieval.types import Query
+
+HISTORY_FILE = "chat_history"
+LOADING_SECONDS = 10.0
+"""Maximum time that the exiting process waits for models that are being loaded."""
+MENU_LINES = 5
+CHECKING_STATUS = "checking the answer …"
+NEWS_POLL_SECONDS = 0.2
+"""Seconds between checks for news while the prompt is waiting."""
+
+
+def run_chat(
+    assistant: Assistant,
+    console: Console,
+    resumed: ChatSession | None,
+    keep: bool,
+    grade: Grade | None,
+    news: SimpleQueue[str],
+    question: str = "",
+    typed: str = "",
+) -> None:
+    """Run a conversation until the user leaves.
+
+    Args:
+        news: lines from the watcher of the documents, shown between turns and above a waiting prompt.
+        question: a line that the user has entered already; "": none.
+        typed: the beginning of a line that the user has typed.
+
+    Raises:
+        TurnmarkError: the input is a pipe, and a question could not be answered.
+    """
+    config = assistant.config
+    interactive = stdin_is_terminal()
+    session = resumed or new_session(SessionBegan(**dict(config)), keep)
+    confirm = make_confirm(console) if interactive else None
+    chat = TerminalChat(assistant, console, session, grade, confirm, interactive, news)
+    if resumed is not None:
+        if session.conversation.config != config:
+            chat.record(AssistantSwapped(**dict(config)))
+        if session.note:
+            chat.say(f"note: {session.note}", style="yellow")
+        last = chat.conversation.last
+        count = len(chat.conversation.exchanges)
+        plural = "" if count == 1 else "s"
+        chat.say(f"session {session.name}: {count} turn{plural} so far", style="dim")
+        if last:
+            chat.say(f"› {one_line(last.question)}", style="bold")
+            show_answer(console, last.reply.model_copy(update={"answer": last.answer}))
+    console.print(Text(f"{parts_line(assistant)} · /help", style="dim"), soft_wrap=not console.is_terminal)
+    try:
+        if interactive:
+            begin_loading(assistant)
+        for line in _typed_lines(chat, question, typed) if interactive else _piped_lines(chat):
+            if not handle_line(chat, line):
+                break
+        chat.settle(leaving=True)
+    finally:
+        chat.session.close()
+    if chat.failed and not interactive:
+        plural = "" if chat.failed == 1 else "s"
+        raise TurnmarkError(f"{chat.failed} question{plural} could not be answered")
+
+
+def begin_loading(assistant: Assistant) -> None:
+    """Load what a search needs in another thread, while the user types the first question."""
+
+    def search() -> None:
+        with suppress(TurnmarkError):  # the first question reports it
+            if assistant.retriever is not None:
+                assistant.retriever.search([Query(text="first")], 1)
+
+    thread = threading.Thread(target=search, name="turnmark-loading", daemon=True)
+    thread.start()
+    # A thread in native code would abort the process when the interpreter exits.
+    atexit.register(thread.join, LOADING_SECONDS)
+
+
+def handle_line(chat: TerminalChat, line: str) -> bool:
+    """Answer a message or run a command; return False when the conversation is over."""
+    line = valid_text(line).strip()
+    if not line:
+        return True
+    try:
+        chat.settle()
+        chat.take_news()
+        if line.startswith("/"):
+            run_command(chat, line)
+        else:
+            chat.ask(line)
+    except TurnmarkError as error:
+        chat.complain(error)
+    except KeyboardInterrupt:
+        if not chat.interactive:
+            raise
+        chat.say("canceled", style="yellow")
+    return not chat.over
+
+
+def _piped_lines(chat: TerminalChat) -> Iterator[str]:
+    """Yield the lines of a pipe; print each line before it is answered."""
+    for line in stdin_lines():
+        if line.strip():
+            chat.console.print(Text(f"\n› {one_line(line.strip())}", style="bold"), soft_wrap=True)
+        yield line
+
+
+def _typed_lines(chat: TerminalChat, question: str, typed: str) -> Iterator[str]:
+    """Yield the lines that the user types.
+
+    Args:
+        question: a line that was entered already; "": none.
+        typed: the beginning of a line.
+    """
+    ask = make_prompt(chat, COMMANDS)
+    interrupted = False
+    if question:
+        yield question
+    while True:
+        try:
+            if interrupted:  # within `try`, since the second Ctrl-C may come during the output
+                chat.say("press Ctrl-C again, or Ctrl-D, to leave", style="dim")
+            chat.take_news()
+            line, typed = ask(typed), ""
+        except KeyboardInterrupt:
+            if interrupted:
+                return
+            interrupted = True
+            continue
+        except EOFError:
+            return
+        interrupted = False
+        yield line
+
+
+def make_confirm(console: Console) -> Callable[[str], bool]:
+    """Return a function that asks the user a yes-no question; any answer except yes is no."""
+
+    def ask(question: str) -> bool:
+        console.print(Text(f"{question} [y/N] "), end="")
+        try:
+            return input().strip().lower() in ("y", "yes")
+        except (EOFError, KeyboardInterrupt):
+            console.print()
+            return False
+
+    return ask
+
+
+def choose_index(console: Console, errors: ErrorCollector) -> str:
+    """Return the only index, or ask the user to choose one; "" if there is none, or no terminal.
+
+    Args:
+        errors: mistakes of the request, to which a missing index is added. With a mistake, nothing is asked.
+    """
+    from turnmark.retrieval.search.opened_index import list_indexes, only_index
+
+    names = [manifest.name for manifest in list_indexes()]
+    if len(names) < 2 or not stdin_is_terminal():
+        return errors.collect(only_index) or ""
+    errors.raise_all()
+    from rich.prompt import Prompt
+
+    try:
+        return Prompt.ask("Which index?", choices=names, console=console)
+    except EOFError:  # the user left
+        console.print()
+        raise typer.Exit from None
+
+
+# --- the prompt ------------------------------------------------------------------------------------------------------
+
+
+def prompt_session(commands: Iterable[str], keep: bool) -> PromptSession[str]:
+    """Return a prompt with editing and completion, and with the input history if `keep` is set."""
+    return PromptSession(
+        completer=ChatCompleter(commands), complete_while_typing=False, history=_history(keep),
+        key_bindings=_key_bindings(), multiline=True, prompt_continuation="… ", reserve_space_for_menu=MENU_LINES,
+        enable_history_search=True, style=Style.from_dict({"bottom-toolbar": "noreverse"}),
+    )  # fmt: skip
+
+
+def make_prompt(chat: TerminalChat, commands: Iterable[str]) -> Callable[[str], str]:
+    """Return a function that reads the next message, beginning with a text that was typed already.
+
+    While it waits, news is shown above the prompt. A line below it says that the last answer is being checked. The
+    function raises KeyboardInterrupt on Ctrl-C, and EOFError on Ctrl-D in an empty line.
+    """
+    session = prompt_session(commands, chat.session.keep)
+
+    async def show_news() -> None:
+        while True:
+            await asyncio.sleep(NEWS_POLL_SECONDS)
+            if chat.has_news:
+                session.bottom_toolbar = None
+                await run_in_terminal(chat.show_news)  # draws the prompt again below, with the text typed so far
+
+    def begin() -> None:
+        session.app.create_background_task(show_news())  # ends with the prompt
+
+    def ask(typed: str) -> str:
+        session.bottom_toolbar = CHECKING_STATUS if chat.is_checking else None
+        return session.prompt("› ", default=typed, pre_run=begin)
+
+    return ask
+
+
+def _history(keep: bool) -> History:
+    """Return the input history: a file with mode 0600, or with --no-save only memory."""
+    if not keep:
+        return InMemoryHistory()
+    path = home() / HISTORY_FILE
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        os.fchmod(file, 0o600)
+        os.close(file)
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(path)
+
+
+def _key_bindings() -> KeyBindings:
+    """Return the key bindings: Enter sends; Alt-Enter, or a backslash before Enter, starts a new line."""
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state:
+            buffer.complete_state = None
+        elif buffer.document.is_cursor_at_the_end and buffer.text.endswith("\\"):
+            buffer.delete_before_cursor()
+            buffer.newline(copy_margin=False)
+        else:
+            buffer.validate_and_handle()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.newline(copy_margin=False)
+
+    return keys
+
+
+class ChatCompleter(Completer):
+    """Completes commands and their arguments: spec names, indexes, file paths."""
+
+    def __init__(self, commands: Iterable[str]) -> None:
+        self._commands = commands
+        self._paths = PathCompleter(expanduser=True)
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        """See `prompt_toolkit.completion.Completer`."""
+        text = document.text_before_cursor
+        if not text.startswith("/") or "\n" in text:
+            return
+        command, blank, arguments = text.partition(" ")
+        if not blank:
+            yield from _complete_from(command, self._commands)
+            return
+        first, blank, path = arguments.partition(" ")
+        if command == "/export" and blank:
+            yield from self._paths.get_completions(Document(path, len(path)), complete_event)
+        elif not blank:
+            yield from _complete_from(first, _argument_names(command.removeprefix("/")))
+
+
+def _argument_names(command: str) -> Iterable[str]:
+    """Return the possible first arguments of a command."""
+    if command == "rate":
+        return get_args(Rating)
+    if command == "export":
+        return EXPORT_FORMATS
+    return names_for(command) if command in ("index", "retriever", "generator") else ()
+
+
+def _complete_from(start: str, names: Iterable[str]) -> Iterator[Completion]:
+    for name in sorted(names):
+        if name.startswith(start):
+            yield Completion(name, start_position=-len(start), display=one_line(name))

@@ -1,0 +1,199 @@
+"""The models that a server offers: each is a language model that answers from an index, or from all of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count
+
+from turnmark.assistant.config import EXTRACTIVE_SPEC, AssistantConfig
+from turnmark.assistant.llm.calls.protocols import Generator, make_ready
+from turnmark.assistant.llm.generators.registry import argument_without_folders, open_generator
+from turnmark.assistant.serving.request_bodies import ChatRequest, RejectedRequest, short_name
+from turnmark.assistant.serving.served_indexes import ServedIndexes, open_indexes
+from turnmark.assistant.serving.turn_threads import Turns, turns_at_once
+from turnmark.assistant.turn.assistant import Assistant
+from turnmark.assistant.types import Event, Reply
+from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.specs import Spec, parse_spec
+from turnmark.retrieval.types import Query
+
+
+@dataclass(frozen=True)
+class ServedGenerator:
+    """A language model of a server.
+
+    Attributes:
+        name: its name for clients, without the address and the options of its spec.
+        generator: the opened model; None: answers are quotations.
+    """
+
+    name: str
+    spec: str
+    generator: Generator | None
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """An index and a language model that answers from it, as requests choose them by `name`."""
+
+    name: str
+    index: str
+    generator: str
+    assistant: Callable[[], Assistant]
+    turns: Turns
+
+    def events(self, request: ChatRequest) -> AsyncGenerator[Event | Reply | RejectedRequest | None, None]:
+        """Run a turn, as `Turns.events` does."""
+        return self.turns.events(self.assistant, request)
+
+
+class ServedModels:
+    """Every combination of the served indexes and language models.
+
+    A model has the name of its index: `notes`, or `notes,work` for both together. With several language models,
+    `notes/ollama:llama3.2` names one, and `notes` stands for the first one. The turns of a language model share one
+    limit, whatever indexes they search.
+    """
+
+    def __init__(
+        self, indexes: ServedIndexes, generators: Sequence[ServedGenerator], hides_details: bool = False
+    ) -> None:
+        self.indexes, self._generators = indexes, generators
+        self._derived: dict[tuple[str, str], tuple[Assistant, Assistant]] = {}
+        self._turns = {
+            each.name: Turns(turns_at_once(each.generator), each.name if hides_details else "") for each in generators
+        }
+        self._models: dict[str, ServedModel] = {}
+        for generator in generators:
+            for index in indexes.choices:
+                name = f"{index}/{generator.name}" if len(generators) > 1 else index
+                self._models[name] = self._model(name, index, generator)
+
+    def _model(self, name: str, index: str, generator: ServedGenerator) -> ServedModel:
+        def assistant() -> Assistant:
+            return self._assistant(index, generator)
+
+        return ServedModel(name, index, generator.name, assistant, self._turns[generator.name])
+
+    def _assistant(self, index: str, generator: ServedGenerator) -> Assistant:
+        """Return the assistant of a model; assistants over one index share its open files."""
+        newest = self.indexes.assistant(index)
+        if generator is self._generators[0]:
+            return newest
+        known = self._derived.get((index, generator.name))
+        if known is None or known[0] is not newest:
+            config = newest.config.model_copy(update={"generator": generator.spec})
+            known = newest, Assistant.from_parts(config, replace(newest.parts, generator=generator.generator))
+            self._derived[index, generator.name] = known
+        return known[1]
+
+    @property
+    def models(self) -> list[ServedModel]:
+        """All models; the first one is the default."""
+        return list(self._models.values())
+
+    @property
+    def generators(self) -> list[str]:
+        """The names of the language models, the default first."""
+        return [each.name for each in self._generators]
+
+    def find(self, name: str) -> ServedModel:
+        """Return the model that a request names; the default if it names none. Raise Refusal for an unknown name."""
+        if not name:
+            return self.models[0]
+        if name in self._models:
+            return self._models[name]
+        default = next((model for model in self.models if model.index == name), None)
+        if default is not None:
+            return default
+        message = f"The model {short_name(name)!r} does not exist; this server has {', '.join(map(repr, self._models))}"
+        raise RejectedRequest(message, "model", 404, "model_not_found")
+
+    def choose(self, index: str, generator: str) -> ServedModel:
+        """Return the model of an index and a language model; raise RequestError for an unknown name."""
+        name, chosen = self.indexes.name(index), generator or self.generators[0]
+        if chosen not in self.generators:
+            raise RequestError(
+                f"generator: no model is called {short_name(chosen)!r}; choose one of: {', '.join(self.generators)}"
+            )
+        return next(model for model in self.models if (model.index, model.generator) == (name, chosen))
+
+    def check(self) -> None:
+        """Raise RequestError if a language model cannot fill the steps that the configuration asks for."""
+        errors = ErrorCollector()
+        for model in self.models:
+            errors.collect(model.assistant)
+        errors.raise_all()
+
+    def warm_up(self) -> None:
+        """Prepare every language model and search every index once.
+
+        Without this, the first client would wait for them, and their errors would appear late.
+        """
+        for name in self.indexes.choices:
+            retriever = self.indexes.assistant(name).retriever
+            if retriever is not None:
+                retriever.search([Query(text="first")], 1)
+        for generator in self._generators:
+            if generator.generator is not None:
+                make_ready(generator.generator)
+
+    def close(self) -> None:
+        """Stop every turn."""
+        for turns in self._turns.values():
+            turns.close()
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.indexes.choices)} ({', '.join(self.generators)})"
+
+
+def open_models(
+    config: AssistantConfig,
+    specs: Sequence[str],
+    errors: ErrorCollector,
+    on_problem: Callable[[str], None],
+    hides_details: bool = False,
+) -> ServedModels:
+    """Open every index of a configuration and every language model. Raise all problems, including those in `errors`.
+
+    Args:
+        specs: the generators, the default first.
+        on_problem: as in `open_indexes`.
+        hides_details: whether clients are told nothing about the endpoints, as with `shown_name` of `Turns`.
+    """
+    for spec in dict.fromkeys(specs):
+        if list(specs).count(spec) > 1:
+            errors.add(f"--generator {spec} is given twice; leave one out")
+    opened = open_generators(specs, errors)
+    first = next((each.generator for each in opened if each.spec == specs[0]), None)
+    indexes = open_indexes(config.model_copy(update={"generator": specs[0]}), first, errors, on_problem)
+    models = ServedModels(indexes, opened, hides_details)
+    models.check()
+    return models
+
+
+def open_generators(specs: Sequence[str], errors: ErrorCollector) -> list[ServedGenerator]:
+    """Open language models; those with the same name are numbered."""
+    opened: dict[str, ServedGenerator] = {}
+    for spec in dict.fromkeys(specs):
+        served = errors.collect(_open_generator, spec)
+        if served is not None:
+            names = chain([served.name], (f"{served.name}-{number}" for number in count(2)))
+            name = next(name for name in names if name not in opened)
+            opened[name] = replace(served, name=name)
+    return list(opened.values())
+
+
+def _open_generator(spec: str) -> ServedGenerator:
+    generator = open_generator(spec)
+    return ServedGenerator(_shown_name(generator.name if generator else EXTRACTIVE_SPEC), spec, generator)
+
+
+def _shown_name(name: str) -> str:
+    """Return the name of a generator for clients, without its address, its options and the folder of its file."""
+    try:
+        spec = parse_spec(name)
+    except RequestError:  # the name of a plug-in may have any form
+        return short_name(name)
+    return str(Spec(spec.name, argument_without_folders(spec)))

@@ -1,0 +1,519 @@
+"""The tools with which a model searches and reads the documents: their definitions and their results, as text.
+
+Arguments come from a model and are checked. A mistake is answered with a text that helps the model to correct it. A
+result stays within its limit of tokens and says what it leaves out. A section that was shown before is named by its
+number instead of being shown again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from turnmark.assistant.llm.calls.protocols import ToolCall
+from turnmark.assistant.llm.prompts.context_budget import PASSAGE_MARK_TOKENS, count_tokens, shorten
+from turnmark.assistant.llm.prompts.tool_definitions import (
+    COUNT_ID,
+    MAX_ARGUMENT_CHARACTERS,
+    MAX_NAME_CHARACTERS,
+    WHERE_DESCRIPTION,
+    Result,
+    count_phrase,
+    define_tool,
+    fitting_lines,
+    is_computed,
+    short_line,
+)
+from turnmark.assistant.steps.agent.picture_tool import LOOK_TOOL, PictureTool, can_look
+from turnmark.assistant.steps.agent.table_tools import TABLE_TOOLS, TableTools
+from turnmark.assistant.steps.agent.unread_sections import UnreadSections
+from turnmark.assistant.steps.answer.answer_llm import format_section
+from turnmark.assistant.steps.retrieve.long_tables import long_tables
+from turnmark.assistant.steps.retrieve.retrieve_sections import grow_sections, hits_of_parts, join_passages
+from turnmark.assistant.steps.turn_state import Turn
+from turnmark.core.errors import RequestError
+from turnmark.core.untrusted import one_line
+from turnmark.corpora.types import Passage, without_continued
+from turnmark.retrieval.collection import MAX_PATTERN_CHARACTERS, Collection, MatchingLine
+from turnmark.retrieval.storage.passage_store import WHERE_KEYS, DocumentEntry
+from turnmark.retrieval.types import Hit, Query, Retriever
+
+MAX_DOCUMENTS, MAX_LINES, MAX_HEADINGS = 60, 20, 100
+"""Maximum documents, lines and headings that a result lists."""
+DEFAULT_LINES = 6
+"""Lines that `grep` shows unless more are asked for."""
+MAX_SEARCH_TOKENS = 1000
+"""Maximum tokens of the sections that `search` shows; further hits are named."""
+MAX_LINE_CHARACTERS = 200
+"""Maximum characters of a quoted line."""
+_MAX_CHARACTERS_BEFORE_MATCH = 80
+"""Maximum characters before the match in a line that is too long."""
+_ARROW = " › "
+_HEADING = re.compile(r"#{1,6} +(\S.*?)\s*$")
+
+
+_AS_IN_SEARCH = "as in search"
+TOOLS = (
+    define_tool("search", "Finds sections by meaning.", "query", query="what they would say", where=WHERE_DESCRIPTION),
+    define_tool(
+        "read", "Reads a document, a section with all below it, or on behind a section.", "",
+        document="the file, as in parentheses", section="its heading; default: from the start",
+        number="#3: the section that is named so", after="3: what follows section [3]",
+    ),
+    define_tool("outline", "The headings of a document, with sizes.", "document", document="as in read"),
+    define_tool(
+        "grep", "Counts words in ALL documents, exactly: in how many, in which, how often; shows some lines.", "words",
+        words=rf"whole words, any case; or /regular expression/, also inside words unless it has \b; at most "
+        rf"{MAX_PATTERN_CHARACTERS} characters",
+        where=_AS_IN_SEARCH, lines=f"how many to show; default: {DEFAULT_LINES}",
+    ),
+    define_tool(
+        "documents", "Lists documents, with dates if known: all, or those that hold all of some words.", "",
+        words="anywhere in it", where=_AS_IN_SEARCH,
+    ),
+)  # fmt: skip
+_TOOLS_OVER_ALL = ("outline", "grep", "documents")
+"""Tools that need a `Collection`."""
+_VERBATIM = ("statement",)
+"""Arguments whose lines and spaces are kept: they mean something in texts and comments of SQL."""
+
+
+class DocumentTools:
+    """The tools of one turn. The sections that they show are added to the turn's numbered evidence."""
+
+    def __init__(self, turn: Turn, retriever: Retriever) -> None:
+        self.turn, self.retriever = turn, retriever
+        self.collection = retriever.collection()
+        self.tools = TOOLS if self.collection else tuple(tool for tool in TOOLS if tool.name not in _TOOLS_OVER_ALL)
+        self.unread = UnreadSections(lambda passage: self._passages(passage.document))
+        store = retriever.tables()
+        self.computing = TableTools(turn, store) if store is not None and store.tables() else None
+        """Computes over the tables of the documents; None: there are none."""
+        self.long = long_tables(retriever) if self.computing else None
+        """Shows few rows of long tables in what a search finds; None: there are no tables."""
+        if self.computing:
+            self.tools += TABLE_TOOLS
+        pictures = retriever.pictures()
+        self.looking = PictureTool(turn, pictures) if pictures is not None and can_look(turn) else None
+        """Looks at described pictures; None: there are none, or the model reads none."""
+        if self.looking:
+            self.tools += (LOOK_TOOL,)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the definitions of the tools."""
+        return count_tokens(json.dumps([tool.model_dump() for tool in self.tools]))
+
+    def asked(self, call: ToolCall) -> str:
+        """Return the arguments of a call in one line, for the person."""
+        arguments = self._arguments(call)
+        if arguments is None:
+            return short_line(call.arguments, MAX_ARGUMENT_CHARACTERS)
+        if arguments.get("after"):
+            arguments["after"] = f"behind [{arguments['after'].strip('[]')}]"
+        return short_line(_ARROW.join(filter(None, arguments.values())), MAX_ARGUMENT_CHARACTERS)
+
+    def key(self, call: ToolCall) -> str:
+        """Return a text that is equal for calls that ask for the same."""
+        arguments = self._arguments(call)
+        return json.dumps([call.name, call.arguments if arguments is None else arguments])
+
+    def result(self, call: ToolCall, tokens: int) -> Result:
+        """Run a call and return its result of at most about `tokens` tokens; a wrong call returns what is wrong."""
+        arguments = self._arguments(call)
+        if arguments is None:
+            return Result("The arguments are not a JSON object.", "not JSON")
+        tool = next((tool for tool in self.tools if tool.name == call.name), None)
+        if tool is None:
+            names = ", ".join(tool.name for tool in self.tools)
+            return Result(
+                f"There is no tool {short_line(call.name, MAX_NAME_CHARACTERS)!r}; there are: {names}.", "no such tool"
+            )
+        missing = [name for name in tool.parameters["required"] if not arguments.get(name)]
+        if missing:
+            return Result(f"{tool.name} needs: {', '.join(missing)}.", "an argument is missing")
+        run: Callable[[Mapping[str, str], int], Result] = getattr(self, f"_{tool.name}")
+        try:
+            return run(arguments, tokens)
+        except RequestError as error:
+            problem = shorten(one_line(str(error)), tokens)
+            return Result(f"{problem}.", short_line(problem, MAX_ARGUMENT_CHARACTERS))
+
+    def _arguments(self, call: ToolCall) -> dict[str, str] | None:
+        """Return the known arguments of a call, each on one line; None if they are not a JSON object."""
+        try:
+            values: Any = json.loads(call.arguments or "{}")
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(values, dict):
+            return None
+        known = dict.fromkeys(key for tool in self.tools for key in tool.parameters["properties"])
+        given = {key: values[key] for key in known if values.get(key) is not None}
+        parts = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
+        texts = {key: " ".join(map(str, part)).strip() for key, part in parts.items()}
+        return {key: text if key in _VERBATIM else " ".join(text.split()) for key, text in texts.items()}
+
+    # -- the tools
+
+    def _search(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        query = Query(text=arguments["query"], standalone=True, where=self._where(arguments))
+        hits = self.retriever.search([query], self.turn.top_k)[0]
+        self.turn.searched(query, hits, "the model searches on")
+        if not hits:
+            return Result("Nothing was found.", "nothing")
+        new = [hit for hit in hits if self._number_of(hit.passage) is None]
+        known = {self._number_of(hit.passage): None for hit in hits if hit not in new}
+        limit = min(tokens, MAX_SEARCH_TOKENS)
+        few = self.long.limit_rows(new) if self.long else new
+        grown = grow_sections(self.retriever, few, limit, self.long, adjacent=False) if few else []
+        shown, numbers = self._show(grown)
+        left_out = [hit.passage for hit in new if self._number_of(hit.passage) is None]
+        texts = [shown] if shown else []
+        if known:
+            texts.append(f"Also found, and shown above: {_marks(number for number in known if number)}.")
+        if self.long:
+            texts += self.long.remarks([self.turn.hits[number - 1].passage for number in numbers])
+        if left_out:
+            texts.append(f"Also found, and only named (read shows them by number):\n{self.unread.named(left_out)}")
+        found = [f"{count_phrase(len(numbers), 'section')} {_marks(numbers)}".strip()] if numbers else []
+        found += [f"{len(known)} shown before"] if known else []
+        return Result("\n\n".join(texts), ", ".join(found))
+
+    def named_sections(self) -> str:
+        """Return a quoted line for each section that the first search found and that is not shown; "" without any."""
+        found = (hit.passage for hit in hits_of_parts(self.turn))
+        return self.unread.named([passage for passage in found if self._number_of(passage) is None])
+
+    def _read(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        if arguments.get("number"):
+            run = self.unread.section(arguments["number"])
+        elif arguments.get("after"):
+            run = self._behind(arguments["after"].strip("[]"))
+        elif arguments.get("document"):
+            run = self._section(arguments["document"], arguments.get("section", ""))
+        else:
+            raise RequestError("read needs a document, or number or after")
+        fitting: list[Passage] = []
+        used = 0
+        for passage in run:
+            used += count_tokens(passage.text) + PASSAGE_MARK_TOKENS
+            if fitting and used > tokens:
+                break
+            fitting.append(passage)
+        rest = sum(count_tokens(passage.text) for passage in run[len(fitting) :])
+        shown, numbers = self._show([Hit(passage=passage, score=0.0) for passage in fitting], join=True)
+        known = dict.fromkeys(self._number_of(passage) for passage in fitting)
+        before = [number for number in known if number and number not in numbers]
+        texts = [shown] if shown else []
+        if before:
+            texts.append(f"Shown above: {_marks(before)}.")
+        if rest:
+            last = self._number_of(fitting[-1])
+            texts.append(f"About {rest:,} tokens of it are left: read on with after={last}.")
+        found = f"{count_phrase(len(numbers), 'section')} {_marks(numbers)}".strip() if numbers else "shown before"
+        return Result("\n\n".join(texts), found + (f", {rest:,} tokens left" if rest else ""))
+
+    def _behind(self, number: str) -> list[Passage]:
+        """Return the passages of a document that follow a numbered source."""
+        hits = self.turn.hits
+        hit = hits[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(hits) else None
+        if hit is None or is_computed(hit.passage.id):
+            raise RequestError(f"no section has the number {short_line(number, MAX_NAME_CHARACTERS)!r}")
+        run = [passage for passage in self._passages(hit.passage.document) if passage.start >= hit.passage.end]
+        if not run:
+            raise RequestError(f"{hit.passage.document} ends with [{number}]")
+        return run
+
+    def _section(self, name: str, heading: str) -> list[Passage]:
+        """Return the passages of a document, or those under one of its headings."""
+        passages = self._passages(self._document(name))
+        run = _passages_below(heading, passages) if heading else passages
+        if not run:
+            sections = dict.fromkeys(without_continued(passage.section) for passage in passages if passage.section)
+            raise RequestError(f"no such section in it; its sections: {_name_some(sections, 30, '; ') or 'none'}")
+        return run
+
+    def _outline(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        document = self._document(arguments["document"])
+        passages = self._passages(document)
+        sizes: dict[str, int] = {}
+        for passage in passages:
+            for heading, text in _split_by_heading(passage):
+                if text.strip():
+                    sizes[heading] = sizes.get(heading, 0) + count_tokens(text)
+        rows = [f"{heading or '(beginning)'}: {size:,} tokens" for heading, size in sizes.items()]
+        title = f"Outline of {passages[0].title or document}"
+        return self._counted(
+            title, document, rows, MAX_HEADINGS, "headings", tokens, count_phrase(len(rows), "heading")
+        )
+
+    def _grep(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        wanted = arguments["words"]
+        where = self._where(arguments)
+        asked = arguments.get("lines", "")
+        most_lines = min(int(asked), MAX_LINES) if asked.isdecimal() and len(asked) < 5 else DEFAULT_LINES
+        occurrences = self._all.grep(wanted, where)
+        over = self._over(occurrences.documents, arguments, where)
+        held, times = len(occurrences.times), sum(occurrences.times.values())
+        line = f"{count_phrase(times, 'time')} in {count_phrase(occurrences.sections, 'section')} of {held:,} of {over}"
+        if not times:
+            line = f"in none of {over}"
+        rows = [
+            f"{_name_document(name, occurrences.titles[name])}: {count:,}" for name, count in occurrences.times.items()
+        ]
+
+        def quoted(most: int) -> list[str]:
+            shown = occurrences.lines[:most]
+            left = occurrences.line_count - len(shown)
+            others = held - len({text.document for text in shown})
+            lines = [f"Lines, {len(shown)} of {occurrences.line_count:,}:" if left else "Lines:"] if rows else []
+            lines += [f"- {_quote_matching_line(text)}" for text in shown]
+            if left:
+                elsewhere = f", in {count_phrase(others, 'further document')}" if others else ""
+                lines.append(f"… and {count_phrase(left, 'line')} more{elsewhere}")
+            return lines
+
+        # The brackets of an expression would be taken for a citation, but for those of code.
+        title = f"Count of {f'`{wanted}`' if wanted.startswith('/') and '`' not in wanted else f'“{wanted}”'}: {line}"
+        return self._counted(
+            title, over, rows, MAX_DOCUMENTS, "documents", tokens, line, lambda most: quoted(min(most, most_lines))
+        )
+
+    def _documents(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        wanted, where = arguments.get("words", ""), self._where(arguments)
+        every = self._all.documents(where)
+        over = self._over(len(every), arguments, where)
+        if wanted:
+            held = self._all.containing(wanted, where)
+            rows = [f"{_describe_document(row)}: {count_phrase(count, 'passage')}" for row, count in held]
+            line = f"{len(held):,} of {over} hold all of “{short_line(wanted, MAX_ARGUMENT_CHARACTERS)}”"
+        else:
+            rows, line = [_describe_document(row) for row in every], over
+        return self._counted(f"Documents: {line}", over, rows, MAX_DOCUMENTS, "documents", tokens, line)
+
+    def _tables(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        assert self.computing is not None, "else this tool is not offered"
+        return self.computing.tables(arguments.get("words", ""), self._where(arguments), tokens)
+
+    def _sql(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        assert self.computing is not None, "else this tool is not offered"
+        return self.computing.sql(arguments["statement"], tokens)
+
+    def _look(self, arguments: Mapping[str, str], tokens: int) -> Result:
+        assert self.looking is not None, "else the tool is not offered"
+        return self.looking.look(arguments["picture"], arguments["question"], tokens)
+
+    # -- what they share
+
+    @property
+    def _all(self) -> Collection:
+        assert self.collection is not None, "else these tools are not offered"
+        return self.collection
+
+    def _over(self, documents: int, arguments: Mapping[str, str], where: Mapping[str, str]) -> str:
+        """Return over how many documents a tool looked, and where."""
+        counted = count_phrase(documents, "document")
+        if not where:
+            return counted
+        return (
+            f"{counted} in {short_line(arguments['where'], MAX_ARGUMENT_CHARACTERS)} (of {self._all.count():,} in all)"
+        )
+
+    def _where(self, arguments: Mapping[str, str]) -> dict[str, str]:
+        """Return the filter of the argument `where`: KEY=GLOB, a document, a folder, or the beginning of an id."""
+        text = arguments.get("where", "").strip()
+        if not text:
+            return {}
+        key, equals, glob = text.partition("=")
+        if equals and key.strip() in WHERE_KEYS:
+            where = {key.strip(): glob.strip()}
+        else:
+            name = text.strip("/")
+            globs = (name, f"{name}/*", f"{name}#*", f"{name}*")  # a document, a folder, a file of several documents
+            where = next(({"document": glob} for glob in globs if self._in({"document": glob})), {})
+        if not self._in(where):
+            raise RequestError(f"no document is in {short_line(text, MAX_ARGUMENT_CHARACTERS)!r}; leave `where` out")
+        return where
+
+    def _in(self, where: Mapping[str, str]) -> bool:
+        return bool(where and self.collection is not None and self.collection.documents(where))
+
+    def _document(self, name: str) -> str:
+        """Return the id of the document with this id, this end of the id, or this title; RequestError without one."""
+        if self._passages(name):
+            return name
+        every = self.collection.documents() if self.collection else []
+        wanted = _fold_name(name)
+        near = [
+            row.document
+            for row in every
+            if f"/{_fold_name(row.document)}".endswith(f"/{wanted}") or wanted == _fold_name(row.title)
+        ]
+        if len(near) == 1:
+            return near[0]
+        hint = f"; is it one of: {_name_some(near, 5, ', ')}?" if near else "; `documents` lists them"
+        raise RequestError(f"no document is called {short_line(name, MAX_ARGUMENT_CHARACTERS)!r}{hint}")
+
+    def _passages(self, document: str) -> list[Passage]:
+        anywhere = Passage(id="", document=document, title="", text="", start=0, end=0)
+        return self.retriever.neighbors(anywhere)
+
+    def _number_of(self, passage: Passage) -> int | None:
+        """Return the number of the source that contains a passage; None: it was not shown."""
+        for number, hit in enumerate(self.turn.hits, 1):
+            shown = hit.passage
+            is_of_document = shown.document == passage.document and not is_computed(shown.id)
+            if is_of_document and shown.start <= passage.start and passage.end <= shown.end:
+                return number
+        return None
+
+    def _show(self, hits: Sequence[Hit], join: bool = False) -> tuple[str, list[int]]:
+        """Show the parts of some sections that were not shown before, and return their text and their numbers.
+
+        Args:
+            join: whether hits that follow each other in one section are shown as one source.
+        """
+        unseen: list[Hit] = []
+        documents: dict[str, list[Passage]] = {}
+        for hit in hits:
+            name = hit.passage.document
+            passages = documents[name] = documents.get(name) or self._passages(name) or [hit.passage]
+            inside = [each for each in passages if hit.passage.start <= each.start and each.end <= hit.passage.end]
+            for run in self._unshown(inside or [hit.passage]):
+                unseen.append(hit.model_copy(update={"passage": join_passages(run)}))
+        if join and unseen:
+            passages = [hit.passage for hit in unseen]
+            unseen = [
+                Hit(passage=passage, score=0.0) for passage in _join_adjacent(passages, documents[passages[0].document])
+            ]
+        numbers = self.turn.number(unseen)
+        shown = zip(numbers, unseen, strict=True)
+        return "\n\n".join(format_section(number, hit.passage) for number, hit in shown), numbers
+
+    def _unshown(self, passages: Sequence[Passage]) -> Iterator[list[Passage]]:
+        """Yield the runs of adjacent passages that were not shown before."""
+        run: list[Passage] = []
+        for passage in passages:
+            if self._number_of(passage) is None:
+                run.append(passage)
+            elif run:
+                yield run
+                run = []
+        if run:
+            yield run
+
+    def _counted(
+        self, title: str, over: str, rows: Sequence[str], most: int, what: str, tokens: int, found: str,
+        below: Callable[[int], list[str]] = lambda _: [],
+    ) -> Result:  # fmt: skip
+        """Return a list as a numbered source, so that the answer can cite it.
+
+        Args:
+            below: returns the lines below the list, with at most this many quotations.
+        """
+
+        def listed(most: int) -> list[str]:
+            lines = [f"- {row}" for row in rows[:most]]
+            return lines + ([f"… and {len(rows) - most:,} more {what}"] if len(rows) > most else [])
+
+        lines = fitting_lines(listed, most, tokens - count_tokens("\n".join(below(0))))
+        lines += fitting_lines(below, MAX_LINES, tokens - count_tokens("\n".join(lines)))
+        text = shorten("\n".join(lines) or "(none)", tokens)
+        passage = Passage(
+            id=f"{COUNT_ID}{title}, {over}", document=over, title=title, text=text, start=0, end=len(text)
+        )
+        [number] = self.turn.number([Hit(passage=passage, score=0.0)])
+        return Result(format_section(number, passage), f"{found} [{number}]")
+
+
+def _fold_name(name: str) -> str:
+    """Return a name in lower case with precomposed accented letters (NFC), as models write it."""
+    return unicodedata.normalize("NFC", name).lower()
+
+
+def _passages_below(heading: str, passages: Sequence[Passage]) -> list[Passage]:
+    """Return the passages under a heading: one of this name, else one that contains it, else a passage with it."""
+    wanted = heading.lower().strip("# ")
+    if wanted in ("", passages[0].title.lower()):
+        return list(passages)
+    paths = [without_continued(passage.section).split(_ARROW) for passage in passages]
+    for path in paths:
+        for depth in range(1, len(path) + 1):
+            if wanted in (path[depth - 1].lower(), _ARROW.join(path[:depth]).lower()):
+                return _passages_under(path[:depth], passages, paths)
+    for path in paths:
+        for depth in range(1, len(path) + 1):
+            if wanted in path[depth - 1].lower():
+                return _passages_under(path[:depth], passages, paths)
+    return [passage for passage in passages if wanted in passage.indexed_text.lower()][:1]
+
+
+def _passages_under(start: Sequence[str], passages: Sequence[Passage], paths: Sequence[Sequence[str]]) -> list[Passage]:
+    return [passage for passage, path in zip(passages, paths, strict=True) if path[: len(start)] == start]
+
+
+def _join_adjacent(passages: Sequence[Passage], document: Sequence[Passage]) -> Iterator[Passage]:
+    """Yield the passages, those that follow each other in one section joined."""
+    position_of_end = {passage.end: at for at, passage in enumerate(document)}
+    run: list[Passage] = []
+    for passage in passages:
+        before = run[-1] if run else None
+        at = position_of_end.get(before.end) if before else None
+        follows = at is not None and at + 1 < len(document) and document[at + 1].start == passage.start
+        if before is not None and not (
+            follows and without_continued(passage.section) == without_continued(before.section)
+        ):
+            yield join_passages(run)
+            run = []
+        run.append(passage)
+    if run:
+        yield join_passages(run)
+
+
+def _split_by_heading(passage: Passage) -> Iterator[tuple[str, str]]:
+    """Yield (heading path, text) for each section in a passage; a passage may contain several short sections."""
+    section = without_continued(passage.section)
+    above = section.split(_ARROW)
+    heading, lines, code = section, list[str](), False
+    for line in passage.text.split("\n"):
+        code ^= line.lstrip().startswith("```")
+        heading_match = None if code else _HEADING.match(line)
+        if heading_match and heading_match[1] not in above and heading_match[1] != passage.title:
+            yield heading, "\n".join(lines)
+            heading, lines = (f"{section}{_ARROW}{heading_match[1]}" if section else heading_match[1]), []
+        lines.append(line)
+    yield heading, "\n".join(lines)
+
+
+def _describe_document(row: DocumentEntry) -> str:
+    return _name_document(row.document, ", ".join(filter(None, (row.title, row.date))))
+
+
+def _name_document(document: str, about: str) -> str:
+    return f"{document} ({about})" if about and about != document else document
+
+
+def _quote_matching_line(line: MatchingLine) -> str:
+    source = f"{line.document}{_ARROW}{line.section}" if line.section else line.document
+    return f"{source}: {_around_match(line)}"
+
+
+def _around_match(line: MatchingLine) -> str:
+    """Return a line; if it is long, the part around its first match."""
+    if len(line.text) <= MAX_LINE_CHARACTERS or line.at <= _MAX_CHARACTERS_BEFORE_MATCH:
+        return short_line(line.text, MAX_LINE_CHARACTERS)
+    word = line.text.find(" ", line.at - _MAX_CHARACTERS_BEFORE_MATCH, line.at) + 1
+    return f"…{short_line(line.text[word or line.at :], MAX_LINE_CHARACTERS)}"
+
+
+def _marks(numbers: Iterable[int]) -> str:
+    return " ".join(f"[{number}]" for number in numbers)
+
+
+def _name_some(names: Iterable[str], most: int, between: str) -> str:
+    listed = list(names)
+    more = f"{between}… and {len(listed) - most} more" if len(listed) > most else ""
+    return between.join(short_line(name, MAX_ARGUMENT_CHARACTERS) for name in listed[:most]) + more

@@ -1,0 +1,270 @@
+"""The answer step with a language model: one call answers all parts from the sections that were found.
+
+The answer is exactly what the model writes: nothing is added or replaced.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from turnmark.assistant.citations.marks import cited_numbers, spaced_sentences, without_item_mark
+from turnmark.assistant.citations.not_stated_mark import NOT_STATED_MARK, MarkedAnswer, write_answer
+from turnmark.assistant.llm.calls.protocols import Generator, PromptMessage
+from turnmark.assistant.llm.prompts.context_budget import PASSAGE_MARK_TOKENS, count_tokens, material_room
+from turnmark.assistant.llm.prompts.history import earlier_turns
+from turnmark.assistant.llm.prompts.prompt_files import load_prompt
+from turnmark.assistant.llm.prompts.structured_output import WrittenText, number_lines
+from turnmark.assistant.steps.answer.answer_collection import answer_about_collection
+from turnmark.assistant.steps.answer.answer_counts import count_mentions
+from turnmark.assistant.steps.answer.answer_quotes import quote_parts, refuse
+from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.understand.prompt_languages import language_to_answer
+from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
+from turnmark.assistant.wording.refusals import is_refusal
+from turnmark.core.untrusted import escape_marks, quote_lines
+from turnmark.corpora.text.languages import ENGLISH, language_name
+from turnmark.corpora.text.segmentation import (
+    ends_with_question_mark,
+    list_items,
+    strip_citations,
+    strip_inline_markdown,
+    words,
+)
+from turnmark.corpora.types import CONTINUED_MARK, Message, Passage
+from turnmark.retrieval.types import Hit
+
+_BLANK_LINES = re.compile(r"\n(?:[ \t>]*\n){2,}")
+_BLANK_LINE = re.compile(r"\n[ \t]*\n")
+_NEXT_HEADING = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
+
+
+class AnswerByModel:
+    """Answer step for a large model: all parts in one call, from full sections."""
+
+    name = "answer"
+
+    def __call__(self, turn: Turn) -> None:
+        if turn.search_on(turn):
+            return
+        if not turn.hits:
+            turn.draft = refuse(turn)
+            turn.stream(turn.draft.text)
+            return
+        prompt, notes = turn_prompt(turn)
+        turn.use("answer", Usage(), *notes)
+        settle_reply(turn, *write_answer(turn.model, prompt, len(turn.hits), turn.stream))
+
+
+def settle_reply(turn: Turn, reply: WrittenText, answer: MarkedAnswer) -> None:
+    """Store the model's answer as the draft, and correct the decision to what the answer says."""
+    turn.use("answer", reply.usage, reply.note)
+    turn.reasoning = reply.reasoning
+    if answer.text:
+        turn.draft = draft_of(answer.text, answer.unstated)
+    else:  # nothing but the mark
+        turn.draft = refuse(turn)
+        turn.stream(turn.draft.text)
+    decision = decision_of(answer, len(turn.parts))
+    if decision != turn.judgment.decision:
+        turn.decide(turn.judgment.model_copy(update={"decision": decision, "reason": "the model, after reading"}))
+
+
+def turn_prompt(turn: Turn) -> tuple[tuple[PromptMessage, ...], list[str]]:
+    """Return the messages that ask for a turn's answer, and notes on what was left out.
+
+    Earlier messages are always shown: whether a message depends on them is a guess, and "Yes" means nothing without
+    them.
+    """
+    return answer_prompt(
+        turn.model,
+        turn.understanding,
+        turn.message,
+        turn.history,
+        turn.hits,
+        turn.prompts,
+        language=language_to_answer(turn),
+    )
+
+
+def answer_prompt(
+    generator: Generator,
+    understood: Understanding,
+    message: str,
+    history: Sequence[Message],
+    hits: Sequence[Hit],
+    prompts: Path | None = None,
+    previous: str = "",
+    language: str = "",
+) -> tuple[tuple[PromptMessage, ...], list[str]]:
+    """Return the messages that ask for an answer or a revision, and notes on what was left out.
+
+    Args:
+        history: the messages before `message`, or before the answer to revise.
+        previous: the answer to revise; "": the message is a question.
+        language: the language to answer in, if the documents are in another one.
+    """
+    template = load_prompt("answer", prompts)
+    interpretation = _interpretation(understood, message)
+    previous_quoted = template.quote(strip_citations(previous))
+    room = material_room(generator, template, message, interpretation, previous_quoted)
+    notes: list[str] = []
+    earlier, left_out = earlier_turns(history, room, template.quote)
+    if left_out:
+        notes.append(f"{left_out} earlier messages were left out: the model's context is full")
+    room -= count_tokens(earlier)
+    sections: list[str] = []
+    for number, hit in enumerate(hits, 1):
+        section = format_section(number, hit.passage, template.quote)
+        room -= count_tokens(section) + PASSAGE_MARK_TOKENS
+        if room < 0 and sections:
+            left_out = len(hits) - len(sections)
+            notes.append(f"{left_out} of {len(hits)} sections were left out: the model's context is full")
+            break
+        sections.append(section)
+    messages = template.render(
+        history=earlier,
+        sections="\n\n".join(sections) or "(none were found)",
+        today=datetime.date.today().strftime("%A, %-d %B %Y"),
+        revises=bool(previous),
+        previous=previous_quoted,
+        message=message,
+        understood=interpretation,
+        language=language,
+    )
+    return messages, notes
+
+
+def _interpretation(understood: Understanding, message: str) -> str:
+    """Return what a message was understood to ask, if that says more than the message; else "".
+
+    A topic carried over by rules only serves the search, so it is not shown.
+    """
+    parts = understood.asked if understood.topic else understood.sub_questions
+    if len(parts) > 1:
+        return number_lines(parts)
+    return "".join(part for part in parts if words(part) != words(message))
+
+
+def format_section(number: int, passage: Passage, quote: Callable[[str], str] = quote_lines) -> str:
+    """Format a section for a prompt: its number, heading and source, and its text."""
+    heading = passage.heading
+    if passage.section.endswith(CONTINUED_MARK):
+        heading = f"{heading} {CONTINUED_MARK}"
+    document = passage.as_stored().document
+    file = document if document.startswith(f"{passage.path}#") else passage.path  # one of several in a file
+    path = f"{passage.index}:{file}" if passage.index else file
+    source = ", ".join(filter(None, (path, passage.date)))
+    if source:
+        heading = f"{heading} ({source})"
+    text = _BLANK_LINES.sub("\n\n", escape_marks(passage.shown_text))
+    return f"[{number}]\n{quote(escape_marks(heading))}\n{quote(text)}"
+
+
+def draft_of(text: str, unstated: tuple[str, ...] = ()) -> Draft:
+    """Return a model's answer as a draft whose procedure is its numbered list.
+
+    A step that is a heading includes the paragraphs below it; the last step includes as many as the longest other step.
+    """
+    items = [item for item in list_items(text) if item.number is not None and item.depth == 0]
+    paragraphs_below: list[list[str]] = []
+    for position, item in enumerate(items):
+        end = items[position + 1].start if position + 1 < len(items) else len(text)
+        is_heading = text[item.start] == "#"
+        paragraphs_below.append(_paragraphs(text[item.end : end]) if is_heading else [])
+    if paragraphs_below:  # text after the list does not belong to its last step
+        most = max(map(len, paragraphs_below[:-1]), default=0)
+        paragraphs_below[-1] = paragraphs_below[-1][:most]
+    steps = []
+    for item, paragraphs in zip(items, paragraphs_below, strict=True):
+        step_text = " ".join([item.text, *paragraphs])
+        citations = tuple(dict.fromkeys(cited_numbers(step_text)))
+        steps.append(ProcedureStep(step=strip_citations(step_text).strip(), citations=citations))
+    return Draft(text=text, procedure=tuple(steps) if len(steps) > 1 else (), unstated=unstated)
+
+
+def _paragraphs(body: str) -> list[str]:
+    """Return the paragraphs and lists before the next heading, each as one plain line."""
+    body = _NEXT_HEADING.split(body, maxsplit=1)[0]
+    paragraphs: list[str] = []
+    for paragraph in _BLANK_LINE.split(body):
+        if paragraph.strip():
+            lines = [strip_inline_markdown(without_item_mark(line.strip())) for line in paragraph.splitlines()]
+            paragraphs.append(" ".join(lines))
+    return paragraphs
+
+
+def decision_of(answer: MarkedAnswer, parts: int) -> Decision:
+    """Return the decision that a model's answer expresses.
+
+    `unknown` if its first sentence says that the documents do not answer the question (of several parts only if nothing
+    is cited); `partial` if another sentence says so; `clarify` if it cites nothing and ends with a question. A sentence
+    says so by its mark or its wording.
+
+    Args:
+        parts: number of parts of the message.
+    """
+    pieces = [piece.text for piece in spaced_sentences(answer.text)]
+    sentences = [text for text in pieces if any(map(str.isalnum, strip_citations(text)))]
+    if not answer.text:
+        return "unknown"
+    if not sentences:
+        return "answer"
+    cites = any(cited_numbers(sentence) for sentence in sentences)
+    if not cites and ends_with_question_mark(sentences[-1]):
+        return "clarify"
+    texts = [strip_citations(sentence).strip() for sentence in sentences]
+    unknown = [text in answer.unstated or is_refusal(text) for text in texts]
+    if unknown[0] and (parts == 1 or not cites):
+        return "unknown"
+    return "partial" if any(unknown) or answer.partly_unstated else "answer"
+
+
+class AnswerBySmallModel:
+    """Answer step for a small model: its answer from the quotations, which follow below it.
+
+    Small models judge evidence badly. So if the evidence is weak, or the model says that the answer is not stated, the
+    quotations alone are the answer. They do not count either, so what asks for a count or about the collection itself
+    is answered as without a model.
+    """
+
+    name = "answer"
+
+    def __call__(self, turn: Turn) -> None:
+        if counted := answer_about_collection(turn) or count_mentions(turn):
+            turn.draft = counted
+            turn.stream(turn.draft.text)
+            return
+        quotation = quote_parts(turn)
+        if quotation is not None and turn.judgment.decision == "answer":
+            understood = turn.understanding
+            template = load_prompt("answer-small", turn.prompts)
+            prompt = template.render(
+                sections=template.quote(strip_citations(quotation.text).replace("**", "")),
+                question=turn.message if understood.topic else understood.rewrite,
+                language=language_to_answer(turn) if turn.language == ENGLISH else language_name(turn.language),
+            )
+            reply, answer = write_answer(turn.model, prompt, 0, turn.stream, _refuses_briefly)
+            turn.use("answer", reply.usage, reply.note)
+            turn.reasoning = reply.reasoning
+            if not _refuses_briefly(reply.text) and not answer.unstated:
+                below = f"\n\n{quote_lines(quotation.text)}"
+                steps = draft_of(answer.text).procedure
+                turn.draft = Draft(text=answer.text + below, procedure=steps, claims=answer.text)
+                turn.stream(below)
+                return
+            for part in turn.parts:
+                part.judgment = part.judgment.model_copy(
+                    update={"decision": "partial", "reason": "the model is not sure"}
+                )
+            turn.decide()
+            quotation = quote_parts(turn)
+        turn.draft = quotation or refuse(turn)
+        turn.stream(turn.draft.text)
+
+
+def _refuses_briefly(text: str) -> bool:
+    """Return whether the reply of a small model says that the answer is not stated."""
+    return text.lstrip().startswith(NOT_STATED_MARK) or is_refusal(text, terse=True)

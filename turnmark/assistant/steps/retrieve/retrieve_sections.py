@@ -1,0 +1,474 @@
+"""The retrieve step: search for all parts of a message in one batch, and grow the hits to the sections a model reads.
+
+The raw message is always searched; rewrites and search phrases only add to it. For a model, a hit grows to its section,
+adjacent passages of a section become one source, a passage that repeats a better hit is left out, and the sources
+of a document follow each other in the document's order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise, zip_longest
+
+from turnmark.assistant.llm.prompts.context_budget import PASSAGE_MARK_TOKENS, count_tokens
+from turnmark.assistant.llm.prompts.history import sections_room
+from turnmark.assistant.llm.prompts.prompt_files import load_prompt
+from turnmark.assistant.steps.retrieve.file_names import search_named_files
+from turnmark.assistant.steps.retrieve.identifiers import exact_first
+from turnmark.assistant.steps.retrieve.long_tables import LongTables
+from turnmark.assistant.steps.turn_state import Part, Turn
+from turnmark.assistant.steps.understand.understand_rules import (
+    NearestCosines,
+    likely_languages,
+    no_cosines,
+    understand,
+    with_topic,
+)
+from turnmark.assistant.types import Understanding, Usage
+from turnmark.corpora.tables.markdown_tables import tables_of
+from turnmark.corpora.text.segmentation import words
+from turnmark.corpora.types import Message, Passage
+from turnmark.retrieval.search.task_passages import ranked_by
+from turnmark.retrieval.types import Hit, Query, Retriever, continues, section_of
+
+TOKENS_PER_FURTHER_PART = 800
+"""Tokens of sections that each further part of a message adds to the limit."""
+TABLE_SEARCH_DEPTH = 30
+"""Number of hits whose tables are kept, since the vector of a passage says little about one row of its table."""
+MIN_SOURCES_TO_EXTEND = 2
+"""Minimum sources from one document for which the passages next to them are read, too."""
+MIN_REPEATED_SHARE = 0.8
+"""Minimum share of a passage's word pairs in a better passage. From there on it is left out as a repetition."""
+
+
+def turn_query(
+    understanding: Understanding,
+    history: Sequence[Message],
+    message: str,
+    nearest: NearestCosines = no_cosines,
+    languages: tuple[str, ...] = (),
+    shares: NearestCosines = no_cosines,
+) -> Query:
+    """Return the query of a message: the raw message with its conversation, and its rewrites as variants.
+
+    If a model understood the message, the rewrite by rules is added to its own.
+    """
+    rewrites = [understanding.rewrite]
+    if not understanding.topic:
+        likely = likely_languages(history, languages)
+        rewrites.append(with_topic(history, message, nearest, likely, shares)[1])
+    variants = tuple(text for text in dict.fromkeys(rewrites) if text != message)
+    return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
+
+
+def conversation_query(
+    history: Sequence[Message],
+    message: str,
+    nearest: NearestCosines = no_cosines,
+    languages: tuple[str, ...] = (),
+    shares: NearestCosines = no_cosines,
+) -> Query:
+    """Return the query of a turn without a model, which `--query assistant` measures."""
+    understood = understand(history, message, nearest, languages, shares)
+    variants = () if understood.standalone else (understood.rewrite,)
+    return Query(text=message, history=tuple(history), standalone=understood.standalone, variants=variants)
+
+
+class SingleSearch:
+    """Retrieve step that searches once for each part, and once for a compound message as a whole.
+
+    Given evidence replaces the search.
+    """
+
+    name = "retrieve"
+    rounds = 1
+    depth = 0
+    """Number of hits among which tables are looked for (`Part.tables`); 0: only the evidence."""
+
+    def __call__(self, turn: Turn) -> None:
+        if turn.evidence is not None:
+            _use_given_evidence(turn, turn.evidence)
+        elif turn.retriever is not None:
+            _search(turn, turn.retriever, max(turn.top_k, self.depth))
+        self.choose_evidence(turn)
+        turn.report_hits()
+
+    def choose_evidence(self, turn: Turn) -> None:
+        """Number the evidence, the best hit of each part first."""
+        turn.hits.clear()
+        turn.number(hits_of_parts(turn))
+
+
+class RepeatedSearch(SingleSearch):
+    """Retrieve step that searches again for a part with thin evidence, and keeps tables from lower ranks."""
+
+    rounds = 2
+    depth = TABLE_SEARCH_DEPTH
+
+
+class SectionSearch(SingleSearch):
+    """Retrieve step for a large model, with one search whose hits grow to full sections."""
+
+    tokens_share = 1.0
+    """Share of the limit of tokens that the sections may have."""
+    adds_adjacent = True
+    """Whether passages next to the sections are shown, too."""
+
+    def choose_evidence(self, turn: Turn) -> None:
+        """Number the sections, within the limit of tokens; given evidence stays as it is."""
+        turn.hits.clear()
+        hits = self.hits_to_read(turn)
+        if turn.evidence is not None:
+            turn.hits.extend(hits)
+        else:
+            long = self.long_tables(turn)
+            tokens = turn.config.tokens + TOKENS_PER_FURTHER_PART * (len(turn.parts) - 1)
+            few = long.limit_rows(hits) if long else hits
+            read_sections(turn, few, round(self.tokens_share * tokens), long=long, adjacent=self.adds_adjacent)
+
+    def hits_to_read(self, turn: Turn) -> list[Hit]:
+        """Return the hits to show, best first."""
+        return hits_of_parts(turn)
+
+    def long_tables(self, turn: Turn) -> LongTables | None:  # noqa: ARG002
+        """Return what shows few rows of long tables; None: sections contain all rows."""
+        return None
+
+
+def hits_of_parts(turn: Turn) -> list[Hit]:
+    """Return what the searches for the parts of a message found, the best hit of each part first."""
+    return interleave(part.hits for part in turn.parts)
+
+
+def _use_given_evidence(turn: Turn, evidence: Sequence[Hit]) -> None:
+    """Assign the given evidence to each part, in its order. If there are several parts, each gets its own
+    similarities."""
+    for part in turn.parts:
+        part.hits = list(evidence)
+        if len(turn.parts) > 1 and turn.embed is not None:
+            texts = tuple(dict.fromkeys((part.text, part.question)))
+            ranked = ranked_by([hit.passage for hit in evidence], texts, turn.embed)
+            found_by_id = {hit.passage.id: hit.found for hit in ranked}
+            part.hits = [hit.model_copy(update={"found": found_by_id[hit.passage.id]}) for hit in evidence]
+
+
+def _search(turn: Turn, retriever: Retriever, depth: int) -> None:
+    """Run the searches of the current round: all parts in the first round, then those with a narrower query.
+
+    Args:
+        depth: hits to find for a part, of which the first `turn.top_k` are its evidence.
+    """
+    if turn.round > 1:
+        _search_again(turn, retriever)
+    elif len(turn.parts) > 1:
+        _search_compound(turn, retriever, depth)
+    else:
+        (part,) = turn.parts
+        query = _query(turn, part)
+        (candidates,) = retriever.search([query], depth)
+        candidates = search_named_files(retriever, query, exact_first(part.text, candidates), depth)
+        hits = candidates[: turn.top_k]
+        turn.searched(query, hits, "the message")
+        part.hits = drop_repeats(hits)
+        part.tables = _tables(candidates[turn.top_k :], part.hits)
+
+
+def _tables(further: Sequence[Hit], hits: Sequence[Hit]) -> list[Hit]:
+    """Return the further hits that contain table rows and belong to the documents of the hits."""
+    documents = {hit.passage.document for hit in hits}
+    known = {hit.passage.id for hit in hits}
+    return [
+        hit
+        for hit in drop_repeats(further)
+        if hit.passage.id not in known and hit.passage.document in documents and tables_of(hit.passage.text)
+    ]
+
+
+def _search_compound(turn: Turn, retriever: Retriever, depth: int) -> None:
+    """Search for each part of a compound message, and for the message as one."""
+    queries = [_query(turn, part) for part in turn.parts]
+    message_query = _message_query(turn)
+    *results, message_hits = retriever.search([*queries, message_query], depth)
+    message_hits = message_hits[: turn.top_k]
+    for number, (part, query, candidates) in enumerate(zip(turn.parts, queries, results, strict=True)):
+        candidates = search_named_files(retriever, query, exact_first(part.text, candidates), depth)
+        hits = candidates[: turn.top_k]
+        turn.searched(query, hits, "a part of the message", number)
+        part.hits = _with_more(hits, message_hits, turn.top_k)
+        part.tables = _tables(candidates[turn.top_k :], part.hits)
+    turn.message_hits = list(message_hits)
+    turn.searched(message_query, message_hits, "the full message")
+
+
+def _search_again(turn: Turn, retriever: Retriever) -> None:
+    """Search again for each part with a narrower query, and put the new hits before its old ones."""
+    numbered = [(number, part) for number, part in enumerate(turn.parts) if part.narrower_query]
+    queries = [_query(turn, part) for _, part in numbered]
+    results = retriever.search(queries, turn.top_k)
+    for (number, part), query, hits in zip(numbered, queries, results, strict=True):
+        turn.searched(query, hits, "thin evidence", number if len(turn.parts) > 1 else None)
+        part.hits = _with_more(hits, part.hits, turn.top_k)
+
+
+def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[Hit]:
+    """Join hits and further ones; if there are further ones, twice as many are kept."""
+    limit = 2 * passages if more else passages
+    return drop_repeats([*hits, *more])[:limit]
+
+
+def _message_query(turn: Turn) -> Query:
+    """Return one query for a compound message, with a model's questions and search phrases as variants."""
+    query = turn_query(turn.understanding, turn.history, turn.asked, turn.nearest, turn.languages, turn.word_shares)
+    phrases = [phrase for part in turn.parts for phrase in part.phrases]
+    questions = [part.question for part in turn.parts] if phrases else []
+    return _with_variants(query, dict.fromkeys((*questions, *phrases)))
+
+
+def _query(turn: Turn, part: Part) -> Query:
+    """Return the query of a part: as typed, with its complete question and its search phrases as variants."""
+    understood = turn.understanding
+    if len(turn.parts) == 1:
+        query = turn_query(understood, turn.history, turn.asked, turn.nearest, turn.languages, turn.word_shares)
+    else:
+        variants = (part.question,) if part.question != part.text else ()
+        history = () if understood.standalone else turn.history
+        query = Query(text=part.text, history=history, standalone=understood.standalone, variants=variants)
+    return _with_variants(query, (*part.phrases, part.narrower_query))
+
+
+def _with_variants(query: Query, texts: Iterable[str]) -> Query:
+    """Add texts to the variants of a query, except empty ones and those that it already has."""
+    known = query.texts()
+    variants = [text for text in texts if text and text not in known]
+    return query.model_copy(update={"variants": (*query.variants, *variants)})
+
+
+def interleave(lists: Iterable[Sequence[Hit]]) -> list[Hit]:
+    """Interleave lists of hits: the first hit of each list, then the second of each; each passage once."""
+    interleaved = [hit for same_rank in zip_longest(*lists) for hit in same_rank if hit is not None]
+    return drop_repeats(interleaved)
+
+
+def drop_repeats(hits: Iterable[Hit]) -> list[Hit]:
+    """Return hits in their order, each passage once."""
+    first: dict[str, Hit] = {}
+    for hit in hits:
+        first.setdefault(hit.passage.id, hit)
+    return list(first.values())
+
+
+def read_sections(
+    turn: Turn,
+    hits: Sequence[Hit],
+    tokens: int,
+    previous: str = "",
+    *,
+    long: LongTables | None = None,
+    adjacent: bool = True,
+) -> None:
+    """Add the sections of hits to the turn's evidence, within `tokens` and within the room of the model's context.
+
+    Args:
+        hits: best first.
+        previous: the answer to revise, which the prompt shows as well.
+        long, adjacent: see `grow_sections`.
+    """
+    sections = grow_sections(turn.retriever, hits, tokens, long, adjacent=adjacent)
+    if turn.generator is not None:
+        prompt = load_prompt("answer", turn.prompts)
+        questions = [part.question for part in turn.parts]
+        room = sections_room(turn.generator, prompt, turn.history, turn.message, previous, *questions)
+        if room < tokens:
+            fitting = grow_sections(turn.retriever, hits, room, long, adjacent=adjacent)
+            if fitting != sections:
+                turn.use("answer", Usage(), "sections were cut or left out: the model's context is full")
+            sections = fitting
+    turn.hits.extend(sections)
+
+
+def grow_sections(
+    retriever: Retriever | None,
+    hits: Sequence[Hit],
+    tokens: int,
+    long: LongTables | None = None,
+    *,
+    adjacent: bool = True,
+) -> list[Hit]:
+    """Return the sections that a model reads, made from hits within `tokens`; the first hit is always included.
+
+    A hit that repeats a better one is left out. Within the remaining tokens, hits grow to their sections, best first,
+    and passages next to their sections are added. Adjacent passages of a section become one source. The sources of a
+    document keep its order, and documents are ordered by their best hits.
+
+    Args:
+        retriever: finds the passages next to a hit; None: hits do not grow.
+        hits: best first.
+        long: the tables to whose rows hits do not grow; None: they grow to all passages.
+        adjacent: whether passages next to the sections are added.
+    """
+    read: list[Hit] = []
+    room = tokens
+    for hit in hits:
+        cost = _token_cost(hit.passage)
+        is_repetition = any(_repeats(hit.passage, better.passage) for better in read)
+        if not is_repetition and (cost <= room or not read):
+            read.append(hit)
+            room -= cost
+    documents: dict[str, list[Passage]] = {}  # all passages of each document that was read
+    if retriever is not None:
+        passage_of_document = {hit.passage.document: hit.passage for hit in read}
+        documents = {name: retriever.neighbors(passage) for name, passage in passage_of_document.items()}
+        for hit in list(read):
+            room = tokens - _tokens_used(read, documents)
+            _extend_section(hit, documents[hit.passage.document], read, room, long)
+        if adjacent:
+            _add_adjacent_passages(documents, read, tokens - _tokens_used(read, documents))
+    return [_join_source(source) for source in _grouped_sources(read, documents)]
+
+
+def _tokens_used(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> int:
+    """Return the tokens of the sources of hits."""
+    return sum(_token_cost(_join_source(source).passage) for source in _grouped_sources(read, documents))
+
+
+def _extend_section(hit: Hit, document: Sequence[Passage], read: list[Hit], room: int, long: LongTables | None) -> None:
+    """Add the passages around a hit in its section to `read`, in both directions, within `room` tokens.
+
+    Args:
+        long: the tables at whose rows the section is not read on.
+    """
+    section = section_of(hit.passage, document)
+    read_ids = {other.passage.id for other in read}
+    first = next((position for position, passage in enumerate(section) if passage.id == hit.passage.id), 0)
+    last = first
+    used = 0
+    for position in _positions_by_distance(first, len(section)):
+        passage = section[position]
+        cost = 0 if passage.id in read_ids else count_tokens(passage.text) + 1  # 1 for the white space between them
+        if position not in (first - 1, last + 1) or used + cost > room:
+            continue
+        if long is not None and long.consists_of_rows(passage):
+            continue
+        first = min(first, position)
+        last = max(last, position)
+        used += cost
+        if passage.id not in read_ids:
+            read.append(hit.model_copy(update={"passage": passage}))
+
+
+def _add_adjacent_passages(documents: Mapping[str, Sequence[Passage]], read: list[Hit], room: int) -> None:
+    """Add the passages after and before each source to `read`, within `room` tokens, best source first.
+
+    Only in documents of several sources: there the answer often continues in the text next to them.
+    """
+    sources = _grouped_sources(read, documents)
+    counts = Counter(source[0].passage.document for source in sources)
+    rank = {hit.passage.id: position for position, hit in enumerate(read)}
+    for source in sorted(sources, key=lambda source: min(rank[hit.passage.id] for hit in source)):
+        first = source[0].passage
+        last = source[-1].passage
+        if counts[first.document] < MIN_SOURCES_TO_EXTEND:
+            continue
+        after = [passage for passage in documents[first.document] if passage.start >= last.end]
+        before = [passage for passage in documents[first.document] if passage.end <= first.start]
+        for passage in (*after[:1], *before[-1:]):
+            cost = _token_cost(passage)
+            if cost <= room and not any(_repeats(passage, other.passage) for other in read):
+                read.append(Hit(passage=passage, score=0.0))
+                room -= cost
+
+
+def _grouped_sources(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> list[list[Hit]]:
+    """Group hits into sources: ordered by document and place in it, with adjacent passages of a section together."""
+    names = list(dict.fromkeys(hit.passage.document for hit in read))
+    positions: dict[str, int] = {}  # id of a passage -> position in its document
+    for name in names:
+        positions |= {passage.id: position for position, passage in enumerate(documents.get(name, ()))}
+    sources: list[list[Hit]] = []
+    for hit in sorted(read, key=lambda hit: (names.index(hit.passage.document), hit.passage.start)):
+        if sources and _follows(hit.passage, sources[-1][-1].passage, positions):
+            sources[-1].append(hit)
+        else:
+            sources.append([hit])
+    return sources
+
+
+def _follows(passage: Passage, before: Passage, positions: Mapping[str, int]) -> bool:
+    """Return whether a passage comes directly after another in the same section."""
+    if passage.document != before.document or passage.id not in positions or before.id not in positions:
+        return False
+    return positions[passage.id] == positions[before.id] + 1 and continues(passage, before)
+
+
+def _join_source(source: Sequence[Hit]) -> Hit:
+    """Join the passages of a source into one hit, with the score of the best."""
+    best = max(source, key=lambda hit: hit.score)
+    return best.model_copy(update={"passage": join_passages([hit.passage for hit in source])})
+
+
+def _token_cost(passage: Passage) -> int:
+    return count_tokens(passage.indexed_text) + PASSAGE_MARK_TOKENS
+
+
+def _repeats(passage: Passage, other: Passage) -> bool:
+    """Return whether a passage is a part of another one in the same document, or a near-copy of one in another
+    document."""
+    if passage.document == other.document:
+        return other.start <= passage.start and passage.end <= other.end
+    pairs = _word_pairs(passage.text)
+    return len(pairs & _word_pairs(other.text)) >= MIN_REPEATED_SHARE * len(pairs)
+
+
+@lru_cache(maxsize=512)
+def _word_pairs(text: str) -> frozenset[tuple[str, str]]:
+    """Return the pairs of adjacent words. Single words are not enough: a long text may have all words of a short one
+    but say something else."""
+    return frozenset(pairwise(("", *words(text))))
+
+
+def _positions_by_distance(start: int, count: int) -> Iterator[int]:
+    """Yield the other positions of a list by their distance from `start`; of two equally distant ones, the later comes
+    first."""
+    for distance in range(1, count):
+        if start + distance < count:
+            yield start + distance
+        if start - distance >= 0:
+            yield start - distance
+
+
+def join_passages(passages: Sequence[Passage]) -> Passage:
+    """Join consecutive passages into one that covers the document from the first to the last.
+
+    White space between them, which passages do not contain, becomes line breaks and spaces of the same length.
+    """
+    first = passages[0]
+    last = passages[-1]
+    if len(passages) == 1:
+        return first
+    text = first.text
+    for before, after in pairwise(passages):
+        gap = after.start - before.end  # may include an indent
+        text += "\n" * min(gap, 2) + " " * (gap - 2) + after.text
+    return first.model_copy(
+        update={
+            "id": f"{first.document}-{first.start}-{last.end}",
+            "text": text,
+            "end": last.end,
+            "page_starts": _joined_page_starts(passages),
+        }
+    )
+
+
+def _joined_page_starts(passages: Sequence[Passage]) -> tuple[int, ...]:
+    """Return the offsets in the document at which the pages after the first begin, for passages in a row.
+
+    A page that begins between two passages starts at the second.
+    """
+    starts = list(passages[0].page_starts)
+    for before, after in pairwise(passages):
+        last_page = (before.page or 0) + len(before.page_starts)
+        starts += [after.start] * ((after.page or 0) - last_page)
+        starts += after.page_starts
+    return tuple(starts)

@@ -1,0 +1,1 @@
+"""Changes of the last answer as a message instructs, by rules or with a model. It may import every other step."""

@@ -1,0 +1,92 @@
+"""Recognize messages about the collection of documents, the program, or the conversation itself.
+
+"How many documents are there?" must not be answered from a passage that has these words. A message is recognized only
+as a whole, so that "How many documents do I need for a visa?" stays a question to the documents. The patterns and the
+replies of each language are a row of `collection_questions.toml`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+from turnmark.assistant.wording.phrases import fold
+from turnmark.corpora.text.languages import UNSPACED_LANGUAGES
+from turnmark.corpora.types import Message
+
+CollectionTopic = Literal["count", "list", "newest", "oldest", "first", "last", "asked", "help", "summarize"]
+TOPICS: tuple[CollectionTopic, ...] = get_args(CollectionTopic)
+
+MAX_QUESTION_CHARACTERS = 200
+"""Maximum length of such a message; a longer one asks something else, too."""
+
+
+@dataclass(frozen=True)
+class CollectionQuestion:
+    """What a message about the collection asks for.
+
+    Attributes:
+        words: what the listed documents have to mention; "": all documents are meant.
+        language: code of the row that recognized it, whose replies are used.
+    """
+
+    topic: CollectionTopic
+    language: str
+    words: str = ""
+
+    def text(self, name: str) -> str:
+        """Return a reply in the language of the message, such as `help` or `documents`."""
+        return _rows()[self.language][f"{name}_text"]
+
+
+def collection_question(message: str, history: Sequence[Message] = ()) -> CollectionQuestion | None:
+    """Return what a message asks about the collection, the program or the conversation; None for any other message.
+
+    Args:
+        history: the messages before. "Which is the newest?" may mean something that was talked about.
+    """
+    if len(message) > MAX_QUESTION_CHARACTERS:
+        return None
+    folded = fold(message)
+    for language in _rows():
+        if asks := _about(language).fullmatch(message.strip()):
+            return CollectionQuestion("list", language, asks["what"].strip())
+        for topic in TOPICS:
+            if _pattern(language, topic).fullmatch(folded):
+                question = CollectionQuestion(topic, language)
+                return None if _may_mean_something_else(question, folded, history) else question
+    return None
+
+
+def _may_mean_something_else(question: CollectionQuestion, folded: str, history: Sequence[Message]) -> bool:
+    """Return whether a message only asks for the newest or oldest, after talk about something else."""
+    if question.topic not in ("newest", "oldest") or re.search(_rows()[question.language]["docs"], folded):
+        return False
+    earlier = [message.content for message in history if message.role == "user"]
+    return bool(earlier) and collection_question(earlier[-1]) is None
+
+
+@cache
+def _rows() -> Mapping[str, Mapping[str, str]]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+
+
+@cache
+def _pattern(language: str, topic: CollectionTopic) -> re.Pattern[str]:
+    row = _rows()[language]
+    core = row[topic]
+    for name in ("there", "where", "docs"):
+        core = core.replace(f"{{{name}}}", row[name])
+    gap = " ?" if language in UNSPACED_LANGUAGES else " "
+    return re.compile(rf"(?:(?:{row['polite']}){gap})*(?:{core})(?:{gap}(?:{row['polite']}))*")
+
+
+@cache
+def _about(language: str) -> re.Pattern[str]:
+    pattern = _rows()[language]["about"].replace("{what}", "(?P<what>.{1,60}?)")
+    return re.compile(rf"{pattern}\s*[?.!？。！]*", re.IGNORECASE)

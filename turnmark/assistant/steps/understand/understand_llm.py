@@ -1,0 +1,379 @@
+"""The understand step with a language model.
+
+`UnderstandingByModel` asks a large model for kind, rewrite, parts and search phrases in one structured call; `UnderstandingBySmallModel` asks a
+small model for a question and search phrases in plain text. The query mode `minimal` has MTRAG's rewrite (section 5.2
+and appendix C.1). The raw message is searched in each case, and rules take over if a model gives nothing usable.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
+
+from turnmark.assistant.llm.calls.endpoint_client import limit_characters, limit_items
+from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError, PromptMessage
+from turnmark.assistant.llm.prompts.context_budget import count_tokens, fit_prompt, material_room, shorten
+from turnmark.assistant.llm.prompts.history import SPEAKER_NAMES, ends_with_question, last_turns_within
+from turnmark.assistant.llm.prompts.prompt_files import PromptMessages, load_prompt
+from turnmark.assistant.llm.prompts.structured_output import STRUCTURED_TOKENS, Failure, ask
+from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.understand.collection_questions import collection_question
+from turnmark.assistant.steps.understand.courtesy import is_conversational
+from turnmark.assistant.steps.understand.prompt_languages import languages_to_search
+from turnmark.assistant.steps.understand.understand_rules import MAX_PARTS, refers_back, understand, wants_procedure
+from turnmark.assistant.types import MessageKind, Understanding, Usage
+from turnmark.core.record import Record
+from turnmark.core.untrusted import escape_marks, quote_lines
+from turnmark.corpora.text.segmentation import strip_citations, words
+from turnmark.corpora.types import Message
+from turnmark.retrieval.types import Query
+
+MAX_PHRASES = 4
+"""Maximum search phrases of a part."""
+MAX_TITLES, MAX_TITLES_TOKENS, MAX_TITLE_TOKENS = 15, 300, 30
+"""Maximum titles of documents in a prompt, and maximum tokens of all of them and of each."""
+MAX_HITS_FOR_TITLES = 30
+"""Maximum hits of the search for the documents whose titles are shown."""
+MAX_CONVERSATION_TOKENS = 6000
+"""Maximum tokens of earlier messages that a large model is shown."""
+MAX_SMALL_MODEL_MESSAGES, MAX_SMALL_MODEL_WORDS = 4, 50
+"""Maximum earlier messages that a small model is shown, and maximum words of each."""
+MAX_SMALL_REPLY_TOKENS, MAX_SMALL_PHRASE_WORDS = 96, 12
+"""Maximum tokens of a small model's reply, and maximum words of a search phrase in it."""
+_SEARCH = re.compile(r"^\W*search\w*(?: phrases?)?\W*:", re.IGNORECASE)
+LABEL = re.compile(r"^\W*(?:question|rewritten(?: question| message)?|last message|user)\s*:\s*", re.IGNORECASE)
+MAX_REWRITE_FACTOR, REWRITE_ALLOWANCE_WORDS = 3, 25
+"""A rewrite has drifted from its message if it has more than three times its words plus 25."""
+MINIMAL_QUERY, MINIMAL_QUERY_SECONDS = "minimal", 20.0
+"""Name of the query mode that asks a language model for a rewrite, and seconds for the rewrite of one message."""
+
+
+def has_drifted(reworded: str, message: str) -> bool:
+    """Return whether a rewrite is so much longer than the message that its meaning must have changed."""
+    return len(words(reworded)) > MAX_REWRITE_FACTOR * len(words(message)) + REWRITE_ALLOWANCE_WORDS
+
+
+class AskedPart(BaseModel):
+    """A question of a message, with search phrases in the words of documents."""
+
+    question: Annotated[str, limit_characters(500)]
+    search: Annotated[list[str], limit_items(MAX_PHRASES)] = Field(default_factory=list)
+
+
+class UnderstandReply(BaseModel):
+    """The reply that the prompt `understand` asks for."""
+
+    kind: Annotated[
+        Literal["question", "conversational", "revision"],
+        BeforeValidator(lambda value: value.strip().lower() if isinstance(value, str) else value),
+    ] = "question"
+    leans: bool = False
+    rewrite: str = ""
+    parts: Annotated[list[AskedPart], limit_items(MAX_PARTS)] = Field(default_factory=list)
+
+
+class UnderstandingByModel:
+    """Understand step for a large model, which returns kind, rewrite, parts and search phrases in one call.
+
+    A plain courtesy needs no call, unless it may answer a question of the assistant.
+    """
+
+    name = "understand"
+
+    def __call__(self, turn: Turn) -> None:
+        rules = understand(turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
+        courtesy = rules.kind == "conversational" and not ends_with_question(turn.history)
+        if turn.evidence is not None or courtesy:
+            turn.understood(rules, "rules")
+            return
+        titles, count = _titles_to_show(turn, rules)
+        prompt, notes = understand_prompt(
+            turn.model, turn.history, turn.message, titles, count, turn.prompts, languages_to_search(turn)
+        )
+        reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
+        if isinstance(reply, Failure):
+            reason = f"{reply.kind.replace('_', ' ')}: {reply.reason}"
+            turn.fallback = reply.kind
+            turn.use("understand", usage, f"understood by rules: the model gave nothing usable ({reason})")
+            turn.understood(rules, "rules")
+            return
+        turn.use("understand", usage, *notes)
+        turn.understood(understanding_of(reply, turn.message, bool(turn.history), turn.languages), "llm")
+
+
+def _titles_to_show(turn: Turn, rules: Understanding) -> tuple[list[str], int]:
+    """Return the titles of the documents nearest to the message, and how many different titles there are.
+
+    A few titles are all shown. No title is shown of a collection that is too large to list its titles.
+
+    Args:
+        rules: what rules understood of the message, which is searched with its topic.
+    """
+    titles = turn.retriever.titles() if turn.retriever else []
+    if turn.retriever is None or len(titles) <= MAX_TITLES:
+        return titles, len(titles)
+    variants = () if rules.standalone else (rules.rewrite,)
+    query = Query(text=turn.asked, history=turn.history, standalone=rules.standalone, variants=variants)
+    (hits,) = turn.retriever.search([query], MAX_HITS_FOR_TITLES)
+    return list(dict.fromkeys(hit.passage.title for hit in hits if hit.passage.title)), len(titles)
+
+
+def understand_prompt(
+    generator: Generator,
+    history: Sequence[Message],
+    message: str,
+    titles: Sequence[str] = (),
+    count: int = 0,
+    prompts: Path | None = None,
+    languages: str = "",
+) -> tuple[tuple[PromptMessage, ...], list[str]]:
+    """Return the messages that `UnderstandingByModel` sends, with the last messages of the conversation, and notes.
+
+    Args:
+        languages: names of the documents' languages; "": they need no mention.
+        titles: titles of documents, nearest to the message first, which show the model the documents' words.
+        count: how many different titles the documents have.
+    """
+    template = load_prompt("understand", prompts)
+    # The limit of a reply is twice `STRUCTURED_TOKENS`, and doubles once if the reply is cut.
+    room = material_room(generator, template, message, reply=4 * STRUCTURED_TOKENS)
+    shown_titles = _first_titles(titles, min(MAX_TITLES_TOKENS, room // 4))
+    titles_text = template.quote(" · ".join(shown_titles)) if shown_titles else ""
+    room -= count_tokens(titles_text)
+    earlier, left_out = last_turns_within(history, min(MAX_CONVERSATION_TOKENS, room), template.quote)
+    notes: list[str] = []
+    if left_out and room < MAX_CONVERSATION_TOKENS:
+        notes.append(
+            f"{left_out} of {len(history)} earlier messages were left out when the question was read: "
+            "the model's context is full"
+        )
+    no_messages = "(not shown: there is no room)" if history else "(none: this is the first message)"
+    messages = template.render(
+        languages=languages,
+        titles=titles_text,
+        share=f"those nearest to the message, of {count:,}" if len(shown_titles) < count else "all",
+        history=earlier or no_messages,
+        message=message,
+    )
+    return messages, notes
+
+
+def _first_titles(titles: Sequence[str], tokens: int) -> list[str]:
+    """Return the first titles that fit into `tokens`, each on one line."""
+    first = [shorten(_line(title), MAX_TITLE_TOKENS) for title in titles[:MAX_TITLES]]
+    while first and count_tokens(" · ".join(first)) > tokens:
+        del first[-1]
+    return first
+
+
+def understanding_of(
+    reply: UnderstandReply, message: str, answered: bool, languages: tuple[str, ...] = ()
+) -> Understanding:
+    """Convert a model's reply, without empty parts and without rewrites and parts that drifted from the message.
+
+    Args:
+        answered: whether there is an answer that could be revised.
+        languages: languages of the documents, the most frequent first.
+    """
+    rewrite = " ".join(reply.rewrite.split())
+    if not reply.leans or not rewrite or has_drifted(rewrite, message):
+        rewrite = message
+    phrases: dict[str, tuple[str, ...]] = {}  # question -> its search phrases
+    for part in reply.parts[:MAX_PARTS]:
+        if part.question.strip() and not has_drifted(part.question, message):
+            phrases[_line(part.question)] = tuple(filter(None, map(_line, part.search[:MAX_PHRASES])))
+    questions = tuple(phrases)
+    revises = reply.kind == "revision" and answered
+    if len(questions) > 1 and not revises:
+        return Understanding(
+            standalone=rewrite == message,
+            rewrite=rewrite,
+            sub_questions=questions,
+            phrases=tuple(phrases.values()),
+            wants_procedure=wants_procedure(message, languages),
+        )
+    kind: MessageKind = "question"
+    if revises:
+        kind = "revision"
+        questions = (message,)
+    elif reply.kind == "conversational":
+        kind = "conversational"
+    all_phrases = tuple(dict.fromkeys(chain.from_iterable(phrases.values())))
+    return Understanding(
+        kind=kind,
+        standalone=rewrite == message,
+        rewrite=rewrite,
+        sub_questions=questions or (rewrite,),
+        phrases=(all_phrases,) if all_phrases else (),
+        wants_procedure=wants_procedure(message, languages),
+    )
+
+
+def _line(text: str) -> str:
+    """Put a text on one line."""
+    return " ".join(text.split())
+
+
+class UnderstandingBySmallModel:
+    """Understand step for a small model: rules, and one call for a complete question and search phrases.
+
+    On 44 turns in newcomers' words, the first six passages contain all key facts in .73 of the turns without its
+    phrases, and in .91 with them (docs/measured.md). Its question selects sentences worse than a rewrite by rules, so
+    it only serves the search.
+    """
+
+    name = "understand"
+
+    def __call__(self, turn: Turn) -> None:
+        rules = understand(turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
+        about_collection = collection_question(turn.message, turn.history) is not None
+        if rules.kind != "question" or turn.evidence is not None or about_collection:
+            turn.understood(rules, "rules")
+            return
+        template = load_prompt("condense", turn.prompts)
+        prompt = template.render(
+            history=last_turns(turn.history, template.quote) or template.quote("(none)"),
+            message=" ".join(turn.message.split()),
+            languages=languages_to_search(turn),
+        )
+        try:
+            reply = turn.model.complete(prompt, max_tokens=MAX_SMALL_REPLY_TOKENS)
+        except GeneratorError as error:
+            turn.fallback = error.kind
+            turn.use("understand", error.usage, f"understood by rules: {error.kind.replace('_', ' ')}: {error}")
+            turn.understood(rules, "rules")
+            return
+        turn.use("understand", reply.usage)
+        question, phrases = read_condensed(reply.text)
+        leans = not rules.standalone and _is_usable(question, turn)
+        if not leans and not phrases:
+            turn.understood(rules, "rules")
+            return
+        update: dict[str, object] = {"phrases": (phrases,) * len(rules.sub_questions)}
+        if leans:
+            update |= {"rewrite": question, "topic": ()}
+        turn.understood(rules.model_copy(update=update), "condense")
+
+
+def read_condensed(text: str) -> tuple[str, tuple[str, ...]]:
+    """Parse the question and the search phrases that a small model wrote, in whatever layout.
+
+    >>> read_condensed("Question: How old is it?\\nSearch: age of the lamp; built in")
+    ('How old is it?', ('age of the lamp', 'built in'))
+    """
+    question = ""
+    phrases: tuple[str, ...] = ()
+    for line in filter(str.strip, text.strip().splitlines()):
+        label = _SEARCH.match(line)
+        if label:
+            phrases = _phrases_in(line[label.end() :])
+        elif not question:
+            question = strip_citations(LABEL.sub("", line)).strip(" \t\"'“”`*")
+    return question, phrases[:MAX_PHRASES]
+
+
+def _phrases_in(text: str) -> tuple[str, ...]:
+    """Return the different phrases of a list separated by ";" or ","; empty and long ones are left out."""
+    phrases = [strip_citations(phrase).strip(" \t\"'“”`*.") for phrase in re.split(r"[;,]", text)]
+    return tuple(phrase for phrase in dict.fromkeys(phrases) if 0 < len(words(phrase)) <= MAX_SMALL_PHRASE_WORDS)
+
+
+def _is_usable(question: str, turn: Turn) -> bool:
+    """Return whether a small model's question is not empty, drifted, dependent on context or an earlier message."""
+    if not words(question) or has_drifted(question, turn.message) or refers_back(question):
+        return False
+    return all(words(question) != words(strip_citations(earlier.content)) for earlier in turn.history)
+
+
+def last_turns(history: Sequence[Message], quote: Callable[[str], str] = quote_lines) -> str:
+    """Format the last messages, one per line; long ones are cut."""
+    lines = []
+    for turn in history[-MAX_SMALL_MODEL_MESSAGES:]:
+        tokens = strip_citations(turn.content).split()
+        text = " ".join(tokens[:MAX_SMALL_MODEL_WORDS])
+        if len(tokens) > MAX_SMALL_MODEL_WORDS:
+            text += " …"
+        lines.append(quote(escape_marks(f"{SPEAKER_NAMES[turn.role]}: {text}")))
+    return "\n".join(lines)
+
+
+# --- the query mode `minimal` ---
+
+
+class Rewrites(Record):
+    """The result of asking a model for a rewrite."""
+
+    variants: Mapping[str, str] = Field(
+        default_factory=dict, description="name of the query mode -> rewrite, on one line, never empty"
+    )
+    left_out: Mapping[str, str] = Field(
+        default_factory=dict,
+        description="name of the query mode -> why there is none: a `FailureKind`, `too_long`, `drifted` or `empty`",
+    )
+    usage: Usage = Usage()
+    notes: tuple[str, ...] = Field(default=(), description="notes for the person on what failed or was left out")
+
+
+def _read_class(value: object) -> object:
+    """Normalize a model's spelling of `standalone` or `non-standalone`; other values stay and are refused later."""
+    if isinstance(value, str):
+        letters = re.sub(r"[^a-z]", "", value.lower())
+        return {"standalone": "standalone", "nonstandalone": "non-standalone"}.get(letters, value)
+    return value
+
+
+class RewriteReply(BaseModel):
+    """The reply of MTRAG's protocol (appendix C.1): the class of a message, and the message reworded."""
+
+    kind: Annotated[Literal["standalone", "non-standalone"], BeforeValidator(_read_class)] = Field(
+        validation_alias="class"
+    )
+    reworded: str = Field(validation_alias=AliasChoices("reworded_version", "reworded version"))
+
+
+def rewrite_minimally(
+    generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
+) -> Rewrites:
+    """Ask a model to reword a message so that it needs no context; no call for a first message or a courtesy."""
+    if not history or is_conversational(message):
+        return Rewrites()
+    request = rewrite_prompt(generator, history, message, prompts)
+    if request is None:
+        return _without("too_long", "too long to be reworded")
+    prompt, left_out = request
+    reply, usage = ask(generator, prompt, RewriteReply)
+    if isinstance(reply, Failure):
+        reason = f"no rewrite came ({reply.kind.replace('_', ' ')}: {reply.reason})"
+        return _without(reply.kind, reason, usage)
+    reworded = " ".join(reply.reworded.split())
+    if reply.kind == "non-standalone" and not reworded:
+        return _without("empty", "the model's rewrite was empty", usage)
+    if reply.kind == "non-standalone" and has_drifted(reworded, message):
+        return _without("drifted", "the model's rewrite was far longer than the question", usage)
+    changed = reply.kind == "non-standalone" and reworded != message
+    notes = tuple(f"{MINIMAL_QUERY}: {note}: the model's context is full" for note in left_out)
+    return Rewrites(variants={MINIMAL_QUERY: reworded} if changed else {}, usage=usage, notes=notes)
+
+
+def _without(failure: str, reason: str, usage: Usage | None = None) -> Rewrites:
+    """Return a result that has a note on the reason in place of a rewrite."""
+    note = f"{MINIMAL_QUERY}: searched as typed: {reason}"
+    return Rewrites(left_out={MINIMAL_QUERY: failure}, usage=usage or Usage(), notes=(note,))
+
+
+def rewrite_prompt(
+    generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
+) -> tuple[PromptMessages, tuple[str, ...]] | None:
+    """Return the messages that ask for a rewrite, and notes on earlier messages that were left out.
+
+    None if the message leaves no room for the reply.
+    """
+    # Room for a reply, for one of twice the limit if it is cut, and for the request to repair it.
+    room = generator.context_tokens - 3 * STRUCTURED_TOKENS
+    fitted = fit_prompt(load_prompt("rewrite", prompts), room, {}, (), history, {"message": message}, message)
+    return None if fitted is None else (fitted.messages, fitted.notes)

@@ -1,0 +1,160 @@
+"""The verify step: remove marks without a source, and report unsupported sentences, which stay in the answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from turnmark.assistant.citations.marks import cited_numbers, spaced_sentences
+from turnmark.assistant.steps.turn_state import Computation, Turn
+from turnmark.assistant.steps.verify.claim_support import Sources, claims_of, match_sentences
+from turnmark.assistant.types import GROUNDED_DECISIONS, Checks, Draft, ProcedureStep, SubQuestion
+from turnmark.assistant.wording.refusals import is_refusal
+from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
+from turnmark.corpora.text.segmentation import strip_citations
+from turnmark.retrieval.types import Hit
+from turnmark.retrieval.vector_cache import Embed
+
+_SPACED_MARK = re.compile(rf"(?P<before>[ \t]*){CITATION_MARK.pattern}(?P<after>(?:[ \t]+(?=[.,;:!?]+(?:\s|$)))?)")
+
+
+class Verification:
+    """Verify step, which checks an answer by words, numbers, names and embeddings."""
+
+    name = "verify"
+
+    def __call__(self, turn: Turn) -> None:
+        draft, repaired = drop_dead_marks(turn.draft, len(turn.hits))
+        questions = turn.understanding.sub_questions
+        if turn.judgment.decision not in GROUNDED_DECISIONS:
+            answered = turn.judgment.decision == "converse"
+            turn.settle(draft, Checks(), [SubQuestion(text=text, answered=answered) for text in questions])
+            return
+        checks = check_claims(draft, turn.hits, " ".join((turn.message, *questions)), turn.embed, turn.computed)
+        answers = draft.answers if len(draft.answers) == len(questions) else ()
+        if turn.understanding.kind == "revision":
+            parts = [SubQuestion(text=text, answered=True) for text in questions]
+        else:
+            parts = judge_parts(questions, answers, draft, turn.embed)
+        valid = is_valid_procedure(draft.procedure) if turn.understanding.wants_procedure else None
+        answered_share = sum(part.answered for part in parts) / len(parts)
+        update = {"parts_answered": answered_share, "procedure_valid": valid, "repaired": repaired}
+        turn.settle(draft, checks.model_copy(update=update), parts)
+
+
+def drop_dead_marks(draft: Draft, sources: int) -> tuple[Draft, bool]:
+    """Remove citation numbers above `sources` from a draft. Return the draft and whether there were any."""
+    repaired = False
+
+    def without_dead_numbers(match: re.Match[str]) -> str:
+        nonlocal repaired
+        numbers = cited_numbers(match.group())
+        valid = _valid_numbers(numbers, sources)
+        if len(valid) == len(numbers):
+            return match.group()
+        repaired = True
+        if not valid:
+            return ""
+        marks = "".join(f"[{number}]" for number in dict.fromkeys(valid))
+        return f"{match['before']}{marks}{match['after']}"
+
+    pieces = CODE_SPAN.split(draft.text)  # text and code alternate
+    for position in range(0, len(pieces), 2):
+        pieces[position] = _SPACED_MARK.sub(without_dead_numbers, pieces[position])
+    steps: list[ProcedureStep] = []
+    for step in draft.procedure:
+        citations = tuple(_valid_numbers(step.citations, sources))
+        steps.append(step.model_copy(update={"citations": citations}))
+    return draft.model_copy(update={"text": "".join(pieces), "procedure": tuple(steps)}), repaired
+
+
+def _valid_numbers(numbers: Sequence[int], sources: int) -> list[int]:
+    return [number for number in numbers if 1 <= number <= sources]
+
+
+def check_claims(
+    draft: Draft,
+    hits: Sequence[Hit],
+    question: str,
+    embed: Embed | None,
+    computed: Mapping[str, Computation] = MappingProxyType({}),
+) -> Checks:
+    """Check the claims of an answer against the passages that they cite, and find those that no passage supports.
+
+    A claim without a mark may be supported by any passage.
+
+    Args:
+        question: the answer may repeat its numbers and names, even if no passage has them.
+        computed: the computations whose results are among the passages, by id.
+    """
+    if draft.claims == "":
+        return Checks(grounded=1.0)
+    claims = claims_of(draft.text if draft.claims is None else draft.claims, draft.unstated)
+    texts, values = list[str](), dict[int, list[float]]()
+    for number, hit in enumerate(hits, 1):
+        computation = computed.get(hit.passage.id)
+        texts.append(hit.passage.indexed_text)
+        if computation is not None:
+            texts[-1] += f"\n{_about(computation)}\n{question}"
+            values[number] = computation.values
+    sources = Sources(texts, embed, question, values)
+    all_numbers = range(1, len(hits) + 1)
+    grounded = [sources.supports(claim.text, claim.numbers or all_numbers) for claim in claims]
+    unsupported: list[str] = []
+    for claim, is_grounded in zip(claims, grounded, strict=True):
+        if not is_grounded and not sources.supports(claim.text, all_numbers):
+            unsupported.append(claim.text)
+    return Checks(
+        grounded=sum(grounded) / len(claims) if claims else None,
+        unsupported=tuple(unsupported),
+        citations_valid=draft.claims is not None or all(claim.numbers for claim in claims),
+    )
+
+
+def _about(computation: Computation) -> str:
+    """Return the words of a computation: its statement, and what the tables that it read and their columns are called.
+
+    The words of an answer that states a figure are those of the question and of the columns.
+    """
+    tables = computation.result.tables
+    labels = [label for table in tables for label in (table.title, table.caption, *(c.label for c in table.columns))]
+    return "\n".join((computation.statement.replace("_", " "), *labels))
+
+
+def judge_parts(
+    questions: Sequence[str], answers: Sequence[str], draft: Draft, embed: Embed | None
+) -> list[SubQuestion]:
+    """Judge for each part whether the reply answers it.
+
+    Args:
+        answers: the answer to each part; empty: the sentences that answer it are found in the text of `draft`.
+    """
+    if answers:
+        return [
+            SubQuestion(text=part, answered=bool(answer), answer=strip_citations(answer))
+            for part, answer in zip(questions, answers, strict=True)
+        ]
+    claims = claims_of(draft.text, draft.unstated)
+    if len(questions) == 1:
+        answered = bool(claims) or not (draft.unstated or is_refusal(draft.text))
+        return [SubQuestion(text=questions[0], answered=answered)]
+    lines = [claim.text for claim in claims]
+    # An answer that cannot answer a part says so.
+    complete = not draft.unstated and not any(is_refusal(piece.text) for piece in spaced_sentences(draft.text))
+    parts: list[SubQuestion] = []
+    for question, positions in zip(questions, match_sentences(questions, lines, embed), strict=True):
+        answer = " ".join(lines[position] for position in positions)
+        parts.append(SubQuestion(text=question, answered=complete or bool(positions), answer=answer))
+    return parts
+
+
+def is_valid_procedure(steps: Sequence[ProcedureStep]) -> bool:
+    """Return whether a procedure has at least two steps, all of them different, cited, and on one line."""
+    texts: set[str] = set()
+    for step in steps:
+        text = " ".join(step.step.lower().split()).rstrip(" .!")
+        if not text or "\n" in step.step.strip() or not step.citations:
+            return False
+        texts.add(text)
+    return len(texts) >= 2 and len(texts) == len(steps)

@@ -1,0 +1,502 @@
+"""The texts that the assistant writes into its answers, and the detector of refusals in any reply.
+
+All other modules take both from here. The texts are translated by the catalogs in `assistant/wording/locale`, so an answer is
+in the language of the message. A refusal says that the documents do not answer the question: "I don't know", "The
+passages do not mention the price". The detector recognizes the texts below and their translations by their wording, and
+the wordings of models by rules for English and by the words in `refusals.toml` for other languages.
+
+It reads a reply in two ways, because replies of our own turn cite their claims and those of other systems do not:
+
+    is_refusal(reply)       whether the reply as a whole is a refusal: only what it cites counts as a claim
+    refusal_extent(reply)   "yes", "partial" or "no": every sentence that claims something counts
+
+The first is cautious, since an answer that is taken for a refusal loses its sources. A reply that it accepts never has
+the extent "no".
+"""
+
+from __future__ import annotations
+
+import gettext
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Literal
+
+from turnmark.assistant.citations.marks import cited_numbers, spaced_sentences
+from turnmark.assistant.wording.phrases import fold, phrases_in
+from turnmark.assistant.wording.refusal_clauses import RefusalParts, refusal_parts
+from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.languages import ENGLISH
+from turnmark.corpora.text.segmentation import (
+    normalize_width,
+    reading_words,
+    strip_citations,
+    strip_inline_markdown,
+    words,
+)
+
+# --- what the assistant writes ---------------------------------------------------------------------------------------
+
+UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
+"""The whole reply, if nothing was found."""
+NOT_FOUND_TEXT = "I found nothing about “{question}”."
+"""The sentence for one part of a message, if something was found for other parts."""
+UNSURE_TEXT = "I am not sure this answers it. The nearest I found:"
+"""The line above a quotation that may not answer. It is not a refusal, since a quotation follows."""
+
+HELLO_TEXT = "Hello! Ask me anything about your documents."
+WELCOME_TEXT = "You're welcome. Ask me anything else."
+"""The replies to a greeting and to any other courtesy."""
+UNCHANGED_TEXT = "I left the last answer as it is: "
+"""Beginning of the reply to an instruction that rules cannot follow; one of the next texts follows."""
+NEEDS_MODEL_TEXT = (
+    "without a language model I can put it as a list, shorten it, keep or drop its first or last items, and show only "
+    "its steps; anything else takes a model (--generator)."
+)
+NOTHING_TO_CHANGE_TEXT = "there is nothing of the kind in it."
+ALREADY_TEXT = "it is that already."
+COUNTED_TEXT = "“{words}” is found {times} times in {found} of {documents} documents:"
+MORE_TEXT = "and {number} more"
+"""Above a list of the documents that mention some words, and its end if it is cut."""
+DIFFERING_TEXT = "Other documents have other values here:"
+"""Above a list of documents that say nearly the same with other numbers or dates."""
+
+TEXTS = (
+    UNKNOWN_TEXT,
+    NOT_FOUND_TEXT,
+    UNSURE_TEXT,
+    HELLO_TEXT,
+    WELCOME_TEXT,
+    UNCHANGED_TEXT,
+    NEEDS_MODEL_TEXT,
+    NOTHING_TO_CHANGE_TEXT,
+    ALREADY_TEXT,
+    COUNTED_TEXT,
+    MORE_TEXT,
+    DIFFERING_TEXT,
+)
+"""All texts that the catalogs translate."""
+REFUSALS = (UNKNOWN_TEXT, NOT_FOUND_TEXT)
+"""The texts that the detector recognizes by their wording, with their translations."""
+LOCALE_FOLDER = Path(__file__).parent / "locale"
+
+
+@cache
+def _catalog(language: str) -> gettext.NullTranslations:
+    return gettext.translation("turnmark", LOCALE_FOLDER, [language], fallback=True)
+
+
+def in_language(text: str, language: str) -> str:
+    """Return one of `TEXTS` in a language; unchanged if there is no translation."""
+    return text if language in (ENGLISH, "") else _catalog(language).gettext(text)
+
+
+@cache
+def translations_of(text: str) -> tuple[str, ...]:
+    """Return one of `TEXTS` in each language, English first."""
+    languages = sorted(path.name for path in LOCALE_FOLDER.iterdir() if path.is_dir())
+    return (text, *(in_language(text, language) for language in languages))
+
+
+def text_at_start(reply: str, text: str) -> str:
+    """Return the translation of a text with which a reply begins; "" if there is none."""
+    if reply.startswith(text):
+        return text
+    if language_of(reply) == ENGLISH:
+        return ""
+    return next((translation for translation in translations_of(text) if reply.startswith(translation)), "")
+
+
+def not_found(question: str, language: str = ENGLISH) -> str:
+    """Return the sentence for a part that nothing was found for."""
+    phrase = " ".join(question.split()).rstrip(" .!?…。！？؟")
+    return in_language(NOT_FOUND_TEXT, language).replace("{question}", phrase)
+
+
+def _pattern_of(text: str) -> str:
+    """Return a regular expression for one of `REFUSALS`, with any question in it.
+
+    A question may contain several sentences or be cut, so a line that only begins like the text matches as well, unless
+    the text begins with the question.
+    """
+    before, slot, after = text.partition("{question}")
+    before, after = (re.sub('["“”]', '["“”]', re.escape(part).replace("'", "['’]")) for part in (before, after))
+    if not slot:
+        return before
+    cut = r"|[^\n]*$" if any(map(str.isalpha, before)) else ""
+    return rf"{before}(?:[^\n]*?{after}(?!\S){cut})"
+
+
+def _refusals_pattern(texts: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(rf"(?<!\S)(?:{_pattern_of(text)})" for text in texts), re.MULTILINE)
+
+
+_REFUSALS = _refusals_pattern(REFUSALS)
+
+
+@cache
+def _translated_refusals() -> re.Pattern[str]:
+    return _refusals_pattern(text for refusal in REFUSALS for text in translations_of(refusal))
+
+
+_PLAIN_REFUSAL = "I don't know."
+"""What the detector reads in place of one of `REFUSALS`: the question in it might read like a claim."""
+
+# --- the detector ----------------------------------------------------------------------------------------------------
+
+RefusalExtent = Literal["yes", "partial", "no"]
+SentenceKind = Literal["lack", "aside", "about", "claim"]
+
+MAX_REFUSAL_SENTENCES = 3
+"""Maximum sentences of a reply that is a refusal as a whole."""
+MAX_CLAIMED_WORDS = 10
+"""Maximum words of claims in a `yes`, calibrated with `python -m tests.benchmarks.judging idk`."""
+
+
+@dataclass(frozen=True)
+class RefusalWording:
+    """Counts of a reply's sentences, on which its extent is based.
+
+    Attributes:
+        opens: whether the first sentence is a `lack`.
+        lacks: number of sentences that are a `lack`.
+        claimed: number of words in the sentences that are a `claim`.
+        cites: whether a claim has a citation mark.
+    """
+
+    opens: bool
+    lacks: int
+    claimed: int
+    cites: bool
+
+    def extent(self, claimed_limit: float = MAX_CLAIMED_WORDS) -> RefusalExtent:
+        """Return the extent of the refusal; a `yes` has claims of at most `claimed_limit` words."""
+        if not self.lacks:
+            return "no"
+        return "yes" if self.opens and not self.cites and self.claimed <= claimed_limit else "partial"
+
+
+@dataclass(frozen=True)
+class RefusalRules:
+    """The wordings of refusals in one language, matched against sentences in lower case with straight apostrophes.
+
+    Attributes:
+        parts: words by which a `lack` is recognized in place of `opening`; the other patterns are then matched against
+            text without punctuation, as `fold` returns it. None for English.
+        opening: matches the beginning of a sentence that is certainly a refusal.
+        terse: matches the beginning of a reply that only says that the answer is not stated.
+        kinds: patterns of the kinds of sentences, in the order in which they are tried. A `lack` says that something
+            is missing, an `aside` advises or offers, an `about` says what the passages or the conversation are about.
+            Every other sentence is a `claim`.
+        contrast: matches a word such as "however", after which a refusal may claim something.
+        questions: matches the beginning of a clause that says what is missing, such as "how it is done".
+        characters: characters that are replaced before matching.
+    """
+
+    kinds: tuple[tuple[SentenceKind, re.Pattern[str]], ...]
+    contrast: re.Pattern[str]
+    opening: re.Pattern[str] = re.compile("(?!)")
+    terse: re.Pattern[str] = re.compile("(?!)")
+    parts: RefusalParts | None = None
+    questions: re.Pattern[str] = re.compile("(?!)")
+    characters: Mapping[int, str] = field(default_factory=dict)
+
+    def is_refusal(self, reply: str) -> bool:
+        """Return whether a reply as a whole is a refusal; see the function `is_refusal`."""
+        texts = [" ".join(text.split()).replace("’", "'").lower() for text in _sentences(reply)]
+        texts = [text for text in texts if any(map(str.isalnum, strip_citations(text)))]
+        if not texts or len(texts) > MAX_REFUSAL_SENTENCES:
+            return False
+        first, *others = texts
+        opening_end = self._opening_end(first)
+        if opening_end is None or self._answers_too(first, opening_end):
+            return False
+        return not any(cited_numbers(text) for text in others if self._opening_end(text) is None)
+
+    def _answers_too(self, sentence: str, start: int = 0) -> bool:
+        """Return whether a `lack` also cites a claim: after a contrast or, in other languages, in a clause of its own.
+
+        Args:
+            start: end of the opening; only used in English.
+        """
+        if self.parts is None:
+            return self._cites_after_contrast(sentence, start)
+        return self._cites_after_contrast(sentence) or any(
+            cited_numbers(clause) and not self._is_lacking(clause) for clause in _CLAUSE_ENDS.split(sentence)
+        )
+
+    def _is_lacking(self, clause: str) -> bool:
+        """Return whether a clause says that something is missing, or what is missing: "how it is done"."""
+        assert self.parts is not None
+        text = self._without_citations(clause)
+        says_what = self.questions.match(fold(text)) is not None or self.parts.is_subordinate(text)
+        return self._lacks(clause) or (says_what and not _CONDITIONS.search(fold(text)))
+
+    def _without_citations(self, text: str) -> str:
+        return strip_citations(text).translate(self.characters)
+
+    def _lacks(self, sentence: str, opens: bool = False) -> bool:
+        """Return whether a sentence is a `lack` by its parts, and not only a condition."""
+        text = self._without_citations(sentence)
+        return self.parts is not None and not _CONDITIONS.search(fold(text)) and self.parts.lacks(text, opens)
+
+    def _opening_end(self, sentence: str) -> int | None:
+        """Return the end of the opening of a refusal; None if the sentence is none. It is only known in English."""
+        if self.parts is not None:
+            return 0 if self._lacks(sentence, opens=True) else None
+        opening = self.opening.match(sentence)
+        return opening.end() if opening else None
+
+    def wording(self, reply: str) -> RefusalWording:
+        """Count the sentences of a reply by their kinds."""
+        texts = [text for text in _sentences(reply) if words(strip_citations(text))]
+        kinds = [self._kind_of(text) for text in texts]
+        claims = [text for text, kind in zip(texts, kinds, strict=True) if kind == "claim"]
+        return RefusalWording(
+            opens=bool(kinds) and kinds[0] == "lack",
+            lacks=kinds.count("lack"),
+            claimed=sum(reading_words(claim) for claim in claims),
+            cites=any(map(self._cites_a_claim, texts, kinds)),
+        )
+
+    def _kind_of(self, sentence: str) -> SentenceKind:
+        """Return the kind of a sentence, the first that fits. A quotation is a claim."""
+        text = " ".join(strip_inline_markdown(strip_citations(sentence)).split()).replace("’", "'").lower()
+        if text.startswith(('"', "“")):
+            return "claim"
+        if self.parts is not None:
+            if self._lacks(text):
+                return "lack"
+            text = fold(self._without_citations(text))
+        return next((kind for kind, pattern in self.kinds if pattern.search(text)), "claim")
+
+    def _cites_a_claim(self, sentence: str, kind: SentenceKind) -> bool:
+        """Return whether a sentence has a citation mark on a claim; an `aside` and an `about` claim nothing."""
+        if kind == "lack":
+            return self._answers_too(sentence.lower())
+        return kind == "claim" and bool(cited_numbers(sentence))
+
+    def _cites_after_contrast(self, sentence: str, start: int = 0) -> bool:
+        contrast = self.contrast.search(sentence, start)
+        return contrast is not None and bool(cited_numbers(sentence[contrast.end() :]))
+
+
+def _sentences(reply: str) -> Sequence[str]:
+    known = _REFUSALS if language_of(reply) == ENGLISH else _translated_refusals()
+    return [sentence.text for sentence in spaced_sentences(known.sub(_PLAIN_REFUSAL, reply))]
+
+
+# --- the rules for English -------------------------------------------------------------------------------------------
+
+# Sentences that are certainly a refusal.
+_THE_MATERIAL = (
+    "(?:the|these|those|your) (?:(?:provided|given|available|numbered|retrieved|supplied) )*"
+    "(?:passages?|documents?|sources?|texts?|context|material|excerpts?|information)"
+)
+_KNOWLEDGE = (
+    "(?:(?:any|enough|sufficient|the|specific|that|an) )*(?:information|answers?|data|details?|knowledge|mention)"
+)
+_STATES = (
+    "(?:(?:actually|explicitly|directly|specifically) )?(?:say|state|mention|contain|include|provide|hold|give|specify|"
+    f"cover|address|answer|discuss|describe|explain|tell|indicate|(?:have|offer) {_KNOWLEDGE})s?"
+)
+_IS_GIVEN = "(?:mentioned|stated|specified|provided|given|covered|found|answered|determined|available)"
+_APOLOGY = (
+    "(?:(?:i'm|i am) (?:sorry|afraid),?(?: but| that)? |(?:sorry|unfortunately|apologies),?(?: but)? |"
+    "(?:based on|according to|from|in) [^,.]{1,60}, )*"
+)
+_OPENINGS = (
+    "(?:i|we) (?:do not|don't|did not|didn't) (?:actually |currently |really )?know(?! of)",
+    f"(?:i|we) (?:do not|don't) (?:currently )?have {_KNOWLEDGE}",
+    "(?:i|we) (?:cannot|can't|could not|couldn't|did not|didn't|am unable to|was unable to) "
+    "(?:find|answer|say|tell|determine)",
+    "(?:i|we) (?:have )?found nothing (?:about|on)",
+    rf"{_THE_MATERIAL} (?:i was given |provided |available |above )?"
+    rf"(?:do not|does not|don't|doesn't|did not|didn't) {_STATES}",
+    rf"none of {_THE_MATERIAL} {_STATES}",
+    r"(?:there is|there's) (?:no|not enough|insufficient) (?:specific )?(?:information|mention|answer)"
+    r"(?= (?:in|about|on|regarding|of|for|to|that|as to|available|provided|given)\b|[.,;]|$)",
+    rf"no (?:specific )?(?:information|answer|mention) (?:\w+ ){{0,6}}?(?:is|was|can be|could be) {_IS_GIVEN}",
+    rf"(?:this|that|it|the answer) (?:is not|isn't|cannot be|can't be) {_IS_GIVEN}"
+    rf"(?= (?:in|by|from) {_THE_MATERIAL}|[.]?$)",
+)
+# Sentences that may be a refusal: these also match some answers, such as "IPv6 is not available".
+_NOT = "(?:(?:do|does|did|is|are|was|were|could|can) not|(?:do|does|did|is|are|was|were|could|ca)n't|cannot)"
+_MATERIAL = (
+    "(?:passages?|documents?|sources?|texts?|context|material|excerpts?|information|conversation(?: history)?|"
+    "discussion)"
+)
+_SOURCES = (
+    "(?:(?:the|these|those|your|any|none) )?(?:of (?:the|these) )?"
+    f"(?:(?:provided|given|available|retrieved|supplied|ongoing|previous|earlier) )*{_MATERIAL}"
+    "(?: (?:provided|given|available|above|i have|i was given|in this conversation))?"
+)
+_HOW = "(?:(?:actually|explicitly|directly|specifically|clearly|currently|definitively|fully|further|accurately) )*"
+_TELL = (
+    "(?:say|state|mention|contain|include|provide|hold|give|specify|cover|address|answer|discuss|describe|explain|tell|"
+    "indicate|offer|detail|differentiate|name|list|elaborate|clarify|define|identify|confirm|compare|present|report|"
+    "quantify|focus|have(?! to)|seem|appear)"
+)
+_STATED_VERBS = (
+    "(?:mentioned|stated|specified|provided|given|covered|detailed|addressed|discussed|described|available|included|"
+    "indicated|clear)"
+)
+_FACTS = "(?:information|mention|answers?|details?|data|context|documents?|knowledge)"
+_MUCH = (
+    "(?:(?:any|enough|sufficient|the|specific|an|access to|direct|detailed|real-time|current|up-to-date|that|exact|"
+    "more|relevant) )*"
+)
+_LACKS = (
+    # "The documents provided do not mention …", "The context lacks …", "…, but none of them addresses …"
+    rf"{_SOURCES} {_NOT} (?:\w+ly )?{_TELL}\b",
+    rf"{_SOURCES} lacks?\b",
+    rf"none of (?:them|{_SOURCES}) (?:\w+ly )?{_TELL}",
+    # "There is no information about …", "I have no specific details …", "No information is provided …"
+    r"(?:there (?:is|are)|there's|with|i have|we have|has|have) (?:no|not enough|insufficient) (?:\w+ )?" + _FACTS,
+    rf"^no (?:\w+ )?{_FACTS} (?:is|was|are|were|have|has)",
+    # "I don't know", "I cannot confirm …", "I do not have access to data …", "I don't have the number in the documents"
+    rf"(?:i|we) (?:am unable to|am not able to|was unable to|{_NOT}) {_HOW}"
+    "(?:find|answer|say|tell|determine|know(?! of)|provide|confirm|identify|specify|verify|offer|"
+    rf"have (?:access to|{_MUCH}(?:{_FACTS}|[^.]{{1,60}} (?:in|from) (?:the|these|those|my|your) )))",
+    "(?:i|we) (?:have )?found nothing (?:about|on)",
+    # "It is unclear …", "It is not possible to say …", "… is not specified"
+    r"(?:it is|it's|it remains|is|are) (?:unclear|unknown|not (?:clear|known|possible to (?:\w+ )?"
+    "(?:say|determine|state|answer|provide|confirm|draw)))",
+    rf"(?:is|are|was|were) not {_HOW}{_STATED_VERBS}\b(?! to\b)",
+    rf"\bnot {_HOW}{_STATED_VERBS} (?:in|by|within) {_SOURCES}",
+)
+_ASIDES = (
+    "^(?:please|sorry|to (?:answer|provide|find|get|determine|obtain|give|fully|learn|compare)\\b|if you|"
+    "for (?:more|the most|an?|the|current|up-to-date|further|precise|accurate|reliable|specific|detailed) |"
+    "(?:could|can|would) you|i (?:would )?(?:recommend|suggest)|additional|without|"
+    "i(?:'d| would)? (?:need|be happy|be glad|can help|can only|may be able)|"
+    "you (?:may|might|would|should|could|can) (?:want|need|wish|consider|check|consult|contact)|"
+    "it would be (?:helpful|beneficial|best|advisable))",
+    "clarif",
+    "(?:would|will) be (?:needed|required|necessary)",
+)
+_ABOUTS = (
+    # Not "While the document discusses …": a contrast with the lack offers something, and counts as a claim.
+    rf"^{_SOURCES} (?:only |primarily |mainly |mostly |do |does )*"
+    "(?:discuss|mention|contain|address|describe|focus|cover|provide|define|relate|include|talk|refer|only)",
+    r"\bwe(?: have|'ve) (?:only |been )?(?:discuss|talk)",
+)
+
+ENGLISH_RULES = RefusalRules(
+    opening=re.compile(rf"{_APOLOGY}(?:{'|'.join(_OPENINGS)})(?!\w)"),
+    terse=re.compile(r"\W*(?:(?:it|this|the answer) is )?not (?:stated|mentioned|given|specified|provided)\b"),
+    kinds=(
+        ("lack", re.compile("|".join(_LACKS))),
+        ("aside", re.compile("|".join(_ASIDES))),
+        ("about", re.compile("|".join(_ABOUTS))),
+    ),
+    # Not the "but" of "I'm sorry, but …".
+    contrast=re.compile(
+        r"(?<!sorry, )(?<!sorry )(?<!apologize, )(?<!apologies, )\bbut\b|\b(?:however|although|though|yet)\b|;"
+    ),
+)
+
+
+# --- the rules for other languages -----------------------------------------------------------------------------------
+
+_CONTRASTS = re.compile(
+    r"\b(?:aber|jedoch|allerdings|pero|sin embargo|mais|cependant|toutefois|ma|però|tuttavia|mas|porém|но|однако|але"
+    r"|проте|maar|echter|ale|jednak|ama|ancak|fakat|nhưng|tetapi|tapi|namun|dar|însă|αλλά|ωστόσο)\b"
+    r"|但|不过|然而|しかし|ただし|ですが|하지만|그러나|แต่|لكن|اما|लेकिन|[;；]"
+)
+_FOREIGN_ASIDES = re.compile(
+    r"^(?:bitte|sie können|wenden sie|wenn sie|falls sie|für weitere|veuillez|pour plus|si vous|por favor|para más|si "
+    r"necesita|se precisar|per favore|per ulteriori|se hai|пожалуйста|обратитесь|если вам|будь ласка|зверніться"
+    r"|neem contact|voor meer|lütfen|silakan|proszę|请|建议|如需|如果您|您可以|ご|詳しくは|자세한|문의)"
+)
+_FOREIGN_ABOUTS = re.compile(
+    r"^(?:这些|提供的|上述|该)*(?:文档|文件|资料|材料|段落|片段|内容)(?:中|里)?(?:只|仅|主要|都是)?(?:讨论|介绍|讲|谈|涉及|描述|说明)(?:的?是|了)?"
+    r"|^(?:これらの|提供された)*(?:文書|資料|ドキュメント)は.{1,40}(?:について|に関する|説明し|述べ)"
+    r"|^(?:이 |제공된 )*(?:문서|자료)(?:은|는|들은|에는)? .{1,40}(?:대해|관한|설명)"
+)
+_CONDITIONS = re.compile(
+    r"^(?:如果|若|假如|假使|要是|万一|一旦|当(?!前|中|时))|时(?=[ 请就可应先再须需重])|的话(?= )"
+    r"|(?:提到|提及|说明|找到|包含|涉及|知道|清楚|了解)的(?=\S{2})|(?:知道|清楚|了解)\S{1,15}的(?:用户|人)"
+)
+"""Sentences in which a Chinese `lack` is only a condition or an attribute: "if you do not know the password, …"."""
+_CLAUSE_ENDS = re.compile("[,，、;；:：]")
+_TRADITIONAL_CHARACTERS = (
+    "沒無關資訊說載據檢給裡裏內確認斷從對應記寫問題這個們並還過現節處"
+    "請為實詳細於與見規會後時當錄識獲暫討論紹檔頁庫間單從讓學應數據幾"
+)
+_SIMPLE_CHARACTERS = (
+    "没无关资讯说载据检给里里内确认断从对应记写问题这个们并还过现节处"
+    "请为实详细于与见规会后时当录识获暂讨论绍档页库间单从让学应数据几"
+)
+_SIMPLIFIED_BY_CODE: Mapping[int, str] = dict(zip(map(ord, _TRADITIONAL_CHARACTERS), _SIMPLE_CHARACTERS, strict=True))
+"""Traditional characters of refusals, and their simplified forms, in which the phrases of Chinese are written."""
+
+
+@cache
+def _rules_of(language: str) -> RefusalRules:
+    """Return the rules of a language; those for English if the table has no words of it."""
+    parts = refusal_parts().get(language)
+    if parts is None:
+        return ENGLISH_RULES
+    phrases = phrases_in(language)
+    return RefusalRules(
+        parts=parts,
+        kinds=(
+            ("lack", re.compile(rf"^{fold(_PLAIN_REFUSAL)}$")),
+            ("aside", _FOREIGN_ASIDES),
+            ("about", _FOREIGN_ABOUTS),
+        ),
+        contrast=_CONTRASTS,
+        questions=phrases.begins("questions") if phrases else re.compile("(?!)"),
+        characters=_SIMPLIFIED_BY_CODE if language == "zh" else {},
+    )
+
+
+def _possible_rules(reply: str) -> Iterator[RefusalRules]:
+    """Yield the rules of a reply's language, and then those of languages that it may be in as well.
+
+    No function words tell Swedish from English, so the words of such languages are always tried.
+    """
+    language, folded = language_of(reply), fold(reply)
+    yield _rules_of(language)
+    for other, parts in refusal_parts().items():
+        is_possible = other != language and (not language or phrases_in(other) is None)
+        if is_possible and parts.may_refuse(folded):
+            yield _rules_of(other)
+
+
+@lru_cache(maxsize=1024)
+def is_refusal(reply: str, terse: bool = False) -> bool:
+    """Return whether a reply as a whole is a refusal. Cached, since every turn of a conversation asks.
+
+    Such a reply is short, opens with a sentence like "I don't know", and cites no claim. A reply that gives a part of
+    the answer and names what is missing is an answer, and so is "IPv6 is not available [1]".
+
+    Args:
+        terse: the model was told to write only "not stated" if it cannot answer, so a reply that begins so is a
+            refusal, too.
+    """
+    reply = normalize_width(reply)
+    if ENGLISH_RULES.is_refusal(reply) or (terse and ENGLISH_RULES.terse.match(reply.lower()) is not None):
+        return True
+    return any(rules.is_refusal(reply) for rules in _possible_rules(reply))
+
+
+@lru_cache(maxsize=1024)
+def refusal_wording(reply: str) -> RefusalWording:
+    """Count the sentences of a reply by their kinds. Cached, since several metrics use the same reply."""
+    reply = normalize_width(reply)
+    wordings = [rules.wording(reply) for rules in _possible_rules(reply)]
+    return next((wording for wording in wordings if wording.lacks), wordings[0])
+
+
+def refusal_extent(reply: str) -> RefusalExtent:
+    """Return whether a reply refuses the whole question (`yes`), a part of it (`partial`) or nothing (`no`).
+
+    A reply without a `lack` is `no`. A reply that opens with a `lack` and claims next to nothing else is `yes`. All
+    others are `partial`. The question is not read, and the result does not depend on whether the reply is right.
+    docs/measured.md has the agreement with a language model.
+    """
+    return refusal_wording(reply).extent()
