@@ -44,7 +44,7 @@ from turnmark.evaluation.metrics.overlap import k_precision, rouge_l_word, token
 from turnmark.evaluation.scores.cluster_statistics import draw_clusters, rank_correlations
 from turnmark.evaluation.tasks.items import Case
 from turnmark.retrieval.embedding.embedders import open_embedder
-from turnmark.retrieval.vector_cache import cache_by_text
+from turnmark.retrieval.embedding.vector_cache import cache_by_text
 
 RATED = "mt-rag-benchmark/mtrag-human/evaluations/reference_subset_with_human_evaluations.json"
 SYNTHETIC = "mt-rag-benchmark/mtrag-synthetic/evaluations/synthetic.json"

@@ -23,7 +23,9 @@ RECORDS = {
     ),
     "### `judgements.jsonl`": ("turnmark.evaluation.calls.judgment_store:StoredJudgment",),
     "## An index": ("turnmark.retrieval.storage.manifest:Manifest",),
-    "## A synthesis": ("turnmark.evaluation.synth.synthesis_folder:SynthItem", "turnmark.evaluation.synth.synthesis_folder:Reject"),
+    "## A synthesis": (
+        "turnmark.evaluation.synth.synthesis_folder:SynthItem", "turnmark.evaluation.synth.synthesis_folder:Reject",
+    ),
     "## Other files in `$TURNMARK_HOME`": (
         "turnmark.corpora.downloads.data_sets:FetchManifest", "turnmark.corpora.downloads.data_sets:FetchedFile",
     ),

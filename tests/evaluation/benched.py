@@ -22,7 +22,7 @@ from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import measure_sample
 from turnmark.evaluation.tasks.task import Task
 from turnmark.retrieval.embedding.embedders import open_embedder
-from turnmark.retrieval.vector_cache import Embed
+from turnmark.retrieval.embedding.vector_cache import Embed
 
 T = TypeVar("T", bound=Task)
 

@@ -14,7 +14,7 @@ from turnmark.evaluation.benchmarks.kiwi.revision import Kiwi
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import measure_sample
 from turnmark.evaluation.tasks.task import Task
-from turnmark.retrieval.vector_cache import Embed
+from turnmark.retrieval.embedding.vector_cache import Embed
 
 ANSWER = "The lamp was lit in 1868. It burned rape oil."
 

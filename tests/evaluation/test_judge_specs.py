@@ -19,10 +19,10 @@ from turnmark.evaluation.model_names import same_model
 def test_opens_judges_by_spec_and_reports_every_mistake(tmp_path):
     script = tmp_path / "x.jsonl"
     script.write_text('{"text": "Rating: [[7]]"}\n')
-    (judges,) = open_judges([f"replay:{script}?metrics=rb_llm,idk"])
-    assert judges.name == f"replay:{script}"
-    assert judges.grades("idk")
-    assert not judges.grades("rl_f")
+    (judge,) = open_judges([f"replay:{script}?metrics=rb_llm,idk"])
+    assert judge.name == f"replay:{script}"
+    assert judge.grades("idk")
+    assert not judge.grades("rl_f")
     with pytest.raises(RequestError) as caught:
         open_judges(
             [f"replay:{script}", f"replay:{script}", "nobody:x", "extractive", "panel:", f"panel:{script}x", "A B",
@@ -53,11 +53,11 @@ def test_panel_measures_everything_in_tables_5_and_16(monkeypatch, tiny_bert):
     assert judges.panel_notes([spec]) == [f"{spec}: rb_alg is not measured: it is not fetched"]
     chair, *members = open_judges([spec])
     assert [chair.grades(name) for name in ("rb_llm", "rl_f", "idk", "rl_mtb", "rl_r")] == [True] * 3 + [False] * 2
-    assert not any(judges.grades("rb_alg") for judge in (chair, *members))
+    assert not any(judge.grades("rb_alg") for judge in (chair, *members))
     monkeypatch.setattr(judges, "missing_bertscore", lambda: None)
     monkeypatch.setattr("turnmark.evaluation.judging.bertscore._cached_model", lambda: tiny_bert)
-    assert [judges.name for judge in open_judges([spec]) if judges.grades("rb_alg")] == ["bertscore"]
-    assert [judges.name for judge in open_judges(["bertscore", spec]) if judges.grades("rb_alg")] == ["bertscore"]
+    assert [judge.name for judge in open_judges([spec]) if judge.grades("rb_alg")] == ["bertscore"]
+    assert [judge.name for judge in open_judges(["bertscore", spec]) if judge.grades("rb_alg")] == ["bertscore"]
     assert judges.panel_notes([spec]) == judges.panel_notes(["embedded"]) == []
 
 
@@ -68,22 +68,22 @@ def test_panel_measures_everything_in_tables_5_and_16(monkeypatch, tiny_bert):
      ("replay:a.jsonl", "replay:b/a.jsonl", False),
      ("replay:a.jsonl", "replay:a.jsonl", True), ("openai:gpt-4o", "extractive", False)],
 )  # fmt: skip
-def test_recognizes_the_model_under_test(judges, tested, same_model_named):
-    assert same_model(judges, tested) is same_model_named
+def test_recognizes_the_model_under_test(judge, tested, same_model_named):
+    assert same_model(judge, tested) is same_model_named
 
 
 def test_judge_endpoint_has_a_cache_only_on_request_and_a_default_temperature():
     with ScriptedServer(Say("Hm."), Say("Good.\nRating: [[8]]")) as server:
-        (judges,) = open_judges([f"openai:tiny@{server.url}"])
-        outcome = RB_LLM.ask(judges.generator, CASE, None)
+        (judge,) = open_judges([f"openai:tiny@{server.url}"])
+        outcome = RB_LLM.ask(judge.generator, CASE, None)
         assert (outcome.value, outcome.usage.calls, len(server.bodies)) == (0.8, 2, 2)
         assert server.bodies[0]["temperature"] == 0
-        assert RB_LLM.ask(judges.generator, CASE, None).usage.calls == 1, "two runs are independent"
+        assert RB_LLM.ask(judge.generator, CASE, None).usage.calls == 1, "two runs are independent"
         (cached,) = open_judges([f"openai:tiny@{server.url}?cache=1"])
         assert [RB_LLM.ask(cached.generator, CASE, None).usage.calls for _ in range(2)] == [1, 0]
         assert RB_LLM.ask(cached.for_try(1), CASE, None).usage.calls == 1, "a retry after a failure asks again"
     with ScriptedServer(Status(401)) as server:
-        (judges,) = open_judges([f"openai:tiny@{server.url}?retries=0"])
-        outcome = RB_LLM.ask(judges.generator, CASE, None)
+        (judge,) = open_judges([f"openai:tiny@{server.url}?retries=0"])
+        outcome = RB_LLM.ask(judge.generator, CASE, None)
         assert (outcome.status, outcome.kind, outcome.value) == ("failed", "auth", None)
         assert "sk-nobody" not in json.dumps(outcome.model_dump())

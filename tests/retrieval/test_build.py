@@ -61,7 +61,8 @@ def test_embeds_only_changed_passages(notes):
 def test_bm25_index_needs_no_torch_and_no_model(notes):
     script = (
         "import sys\nfrom pathlib import Path\nfrom turnmark.retrieval.index.build import build_index\n"
-        "from turnmark.retrieval.search.opened_index import open_index\nfrom turnmark.retrieval.search.retriever_factory import open_retriever\n"
+        "from turnmark.retrieval.search.opened_index import open_index\n"
+        "from turnmark.retrieval.search.retriever_factory import open_retriever\n"
         "from turnmark.retrieval.types import Query\n"
         f"build_index(Path({str(notes)!r}), 'b', retriever='bm25')\n"
         "print(open_retriever('bm25', open_index('b')).search([Query(text='hull')], 1)[0][0].passage.document)\n"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.retrieval.conftest import Angles
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.embedding.vector_cache import Cache, cache_by_list
 from turnmark.retrieval.search.task_passages import cut_passages, hits_of, nearest_among, ranked_by
-from turnmark.retrieval.vector_cache import Cache, cache_by_list
 
 
 def passage(text: str, document: str = "d", title: str = "") -> Passage:

@@ -11,4 +11,6 @@ def _raise_unset(_: str, __: str | None) -> Any:
 
 
 describer_opener: Callable[[str, str | None], Any] = _raise_unset
-"""Opens the model that describes pictures, from its spec and a budget (`turnmark.retrieval.index.picture_descriptions`)."""
+"""Opens the model that describes pictures, from its spec and a budget
+(`turnmark.retrieval.index.picture_descriptions`).
+"""

@@ -81,8 +81,8 @@ class DescribedPicture(Picture):
 class TableData(Record):
     """A table of a document, with its cells as they are shown.
 
-    `turnmark.corpora.tables.data_tables.data_rows` iterates over all rows. Only the first rows of a large table are in `rows`;
-    the others are packed.
+    `turnmark.corpora.tables.data_tables.data_rows` iterates over all rows. Only the first rows of a large table are in
+    `rows`; the others are packed.
     """
 
     sheet: str = Field(default="", description="name of the sheet; empty outside of workbooks")

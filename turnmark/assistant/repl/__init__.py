@@ -1,1 +1,2 @@
-"""`turnmark chat`: a conversation in a terminal, or on a pipe with one turn per line."""
+"""`turnmark chat`: a conversation in a terminal, or on a pipe with one turn per line. It may import `turn` and
+`sessions`."""

@@ -28,8 +28,8 @@ from turnmark.assistant.types import Judgment
 from turnmark.corpora.text.function_words import content_words, language_of
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import Hit
-from turnmark.retrieval.vector_cache import Embed
 
 _AGGREGATE = re.compile(
     r"\b(?:highest|lowest|largest|smallest|biggest|longest|shortest|greatest|most|fewest|least|oldest|newest|latest|earliest"

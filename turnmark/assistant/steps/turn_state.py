@@ -38,10 +38,10 @@ from turnmark.assistant.wording.phrases import is_same_wording
 from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.types import Message
+from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.search.task_passages import nearest_among
 from turnmark.retrieval.tables.table_records import QueryResult
 from turnmark.retrieval.types import Hit, Query, Retriever
-from turnmark.retrieval.vector_cache import Embed
 
 EMPTY_JUDGMENT = Judgment(decision="unknown", confidence=0.0, reason="nothing was asked")
 """The judgment of a turn before the decide step."""

@@ -26,9 +26,9 @@ from turnmark.assistant.turn.step_forms import calls_tools, forms_for, open_step
 from turnmark.assistant.types import Event, Reply, Search, Understanding, Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora.types import Message
+from turnmark.retrieval.embedding.vector_cache import cache_by_text
 from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.types import Hit, Retriever
-from turnmark.retrieval.vector_cache import cache_by_text
 
 
 @dataclass(frozen=True)

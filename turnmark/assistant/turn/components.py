@@ -12,10 +12,10 @@ from turnmark.assistant.llm.calls.tracing import NOT_TRACED, Tracing, tracing_by
 from turnmark.assistant.llm.prompts.prompt_files import ASSISTANT_PROMPTS, check_prompts
 from turnmark.assistant.turn.step_forms import ModelProfile, forms_for, profile_of
 from turnmark.core.errors import ErrorCollector
+from turnmark.retrieval.embedding.vector_cache import Embed, cache_by_text
 from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.search.retriever_factory import build_settings, default_retriever, open_retriever
 from turnmark.retrieval.types import Retriever, check_retriever
-from turnmark.retrieval.vector_cache import Embed, cache_by_text
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,8 +1,8 @@
 """The forms of each step of a turn: their names, their classes, and which one runs by default.
 
 A form is one implementation of a step. Third parties add one through an entry point in the group `turnmark.steps`
-named `STEP_TOKENS.FORM` (e.g. `decide.mine`), or with `--step STEP=python:package.module:factory`. The factory is called
-without arguments and returns a `turnmark.assistant.steps.turn_state.Step`.
+named `STEP.FORM` (e.g. `decide.mine`), or with `--step STEP=python:package.module:factory`. The factory is
+called without arguments and returns a `turnmark.assistant.steps.turn_state.Step`.
 """
 
 from __future__ import annotations

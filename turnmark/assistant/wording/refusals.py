@@ -1,9 +1,9 @@
 """The texts that the assistant writes into its answers, and the detector of refusals in any reply.
 
-All other modules take both from here. The texts are translated by the catalogs in `assistant/wording/locale`, so an answer is
-in the language of the message. A refusal says that the documents do not answer the question: "I don't know", "The
-passages do not mention the price". The detector recognizes the texts below and their translations by their wording, and
-the wordings of models by rules for English and by the words in `refusals.toml` for other languages.
+All other modules take both from here. The texts are translated by the catalogs in `assistant/wording/locale`, so an
+answer is in the language of the message. A refusal says that the documents do not answer the question: "I don't know",
+"The passages do not mention the price". The detector recognizes the texts below and their translations by their
+wording, and the wordings of models by rules for English and by the words in `refusal_clauses.toml` for other languages.
 
 It reads a reply in two ways, because replies of our own turn cite their claims and those of other systems do not:
 

@@ -1,7 +1,7 @@
 """Reads the number that a cell shows: "1.234,50 €", "12 %", "(35)", "1,2 Mio", "−5", "1 234".
 
-Whether a point or a comma separates the decimals is decided for a whole column (`turnmark.corpora.tables.column_types`). This
-module says which of the two readings a cell allows.
+Whether a point or a comma separates the decimals is decided for a whole column
+(`turnmark.corpora.tables.column_types`). This module says which of the two readings a cell allows.
 """
 
 from __future__ import annotations

@@ -231,7 +231,9 @@ def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
 
     without = "without passages K-precision is 0"
     return (
-        Rubric(recall_name, f"recall of the reference, {bert.by}", (), by_code(judge, recall), require_material(reference=True)),
+        Rubric(recall_name, f"recall of the reference, {bert.by}", (),
+            by_code(judge, recall), require_material(reference=True),
+        ),
         Rubric(
             precision_name, f"precision against the nearest passage, {bert.by}; {without}", (),
             by_code(judge, precision), require_material(passages=True), extra=_FORM,

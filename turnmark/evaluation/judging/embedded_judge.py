@@ -24,7 +24,7 @@ from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyle, MetricS
 from turnmark.evaluation.metrics.idk_conditioning import IDK_VALUES
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
-from turnmark.retrieval.vector_cache import Embed
+from turnmark.retrieval.embedding.vector_cache import Embed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,7 +68,7 @@ class NoModel:
 
 
 def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
-    """Return the rubrics of the embedded judge, in the order of `BENCHMARK_NAMES`. They are deterministic.
+    """Return the rubrics of the embedded judge, in the order of `NAMES`. They are deterministic.
 
     Only the embedded judge's generator (`NoModel`) gets an outcome, so that other judges and estimates cost nothing.
     """
@@ -79,7 +79,8 @@ def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
     ) -> Rubric:
         description = f"embedded judge over {embedder}, no language model: people's {by}"
         return Rubric(
-            name, description, (), by_code(EMBEDDED_JUDGE, grade), unless_unreadable(embedder, require_material(**looks_at)),
+            name, description, (), by_code(EMBEDDED_JUDGE, grade),
+            unless_unreadable(embedder, require_material(**looks_at)),
             extra=_extra(embedder), shown=shown,
         )  # fmt: skip
 
@@ -97,8 +98,8 @@ def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
             lambda case: _predict_rating(APPROPRIATENESS, case, embedded), reference=True,
         ),
         Rubric(
-            IDK_METRIC, "IDK verdict by wording: yes 1, partial 0.5, no 0; no language model", (), by_code(EMBEDDED_JUDGE, _measure_idk),
-            require_material(), "nominal", IDK_VALUES, extra=_extra(""), shown=MetricStyle(direction=None),
+            IDK_METRIC, "IDK verdict by wording: yes 1, partial 0.5, no 0; no language model", (),
+            by_code(EMBEDDED_JUDGE, _measure_idk), require_material(), "nominal", IDK_VALUES, extra=_extra(""), shown=MetricStyle(direction=None),
         ),
     )  # fmt: skip
 
@@ -235,7 +236,8 @@ def _on_topic(case: Case, embedded: SentenceVectors) -> float:
 
 
 FEATURES: Mapping[str, Callable[[Case, SentenceVectors], float]] = {
-    "strange": _unsupported_share, "meant": _meant, "evidence": _evidence, "covered": _reference_coverage, "on_topic": _on_topic,
+    "strange": _unsupported_share, "meant": _meant, "evidence": _evidence, "covered": _reference_coverage,
+    "on_topic": _on_topic,
 }  # fmt: skip
 
 

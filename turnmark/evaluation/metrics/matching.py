@@ -31,7 +31,7 @@ from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.text.segmentation import sentences, strip_citations, strip_inline_markdown
 
 if TYPE_CHECKING:
-    from turnmark.retrieval.vector_cache import Embed
+    from turnmark.retrieval.embedding.vector_cache import Embed
 
 
 def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[str, ...]:

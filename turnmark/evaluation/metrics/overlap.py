@@ -4,7 +4,8 @@ All metrics treat empty texts alike. If the reference or the passages contain no
 is not applicable. Otherwise an answer without a token scores 0, because the system failed; rouge-score and
 instruct-qa do the same. No value is ever NaN.
 
-Answers are scored as passed in: the caller strips citation marks (`turnmark.corpora.text.segmentation.strip_citations`) first.
+Answers are scored as passed in: the caller strips citation marks (`turnmark.corpora.text.segmentation.strip_citations`)
+first.
 
 Revisions are measured in words (KIWI, table 6, appendix A.3, for one turn). The paper names the columns (`# words` of
 source and target, `Len ratio`, `Edit distance`, `Edit ratio`) without definitions. Its rows allow only one reading: for
@@ -145,7 +146,8 @@ def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = (
 
 
 def answer_words(answer: str) -> float:
-    """`answer_words`: number of words (`turnmark.corpora.text.segmentation.comparable_words`) of the answer; always measured.
+    """`answer_words`: number of words (`turnmark.corpora.text.segmentation.comparable_words`) of the answer; always
+    measured.
 
     Each character of a script without spaces is a word; punctuation by itself ("--", ".") is not.
     """

@@ -1,8 +1,8 @@
 """`eval --engine ray`: make the samples of a run on the workers of a Ray cluster.
 
-The engine (`turnmark.evaluation.runs.sample_scheduler`) with its concurrency, budget, deadlines and files stays in the process
-that the user started, which also scores and asks judges. Only `answer` calls a worker, which has planned the same
-request and opened the same benchmark.
+The engine (`turnmark.evaluation.runs.sample_scheduler`) with its concurrency, budget, deadlines and files stays in the
+process that the user started, which also scores and asks judges. Only `answer` calls a worker, which has planned the
+same request and opened the same benchmark.
 """
 
 from __future__ import annotations

@@ -103,7 +103,8 @@ class ScoreTally:
     """Samples, in the order of the data, aggregated to headline metrics and breakdowns; about 30 bytes per score.
 
     The mean of a metric is sum(weight * value) / sum(weight) over its scored lines; `n` counts these lines. Intervals
-    resample the clusters with scored lines (`turnmark.evaluation.scores.cluster_statistics`), including the repeats of a sample.
+    resample the clusters with scored lines (`turnmark.evaluation.scores.cluster_statistics`), including the repeats of
+    a sample.
 
     The mean of a ranked metric is the area under the ROC curve over its samples, whose number is `n`. If one of the two
     classes is missing, n is 0 and all samples are not applicable.

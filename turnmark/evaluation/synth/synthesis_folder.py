@@ -33,9 +33,9 @@ from turnmark.evaluation.records import FolderManifest, Sample
 from turnmark.evaluation.storage.corpus_passages import SerializedRetriever
 from turnmark.evaluation.storage.journal import Journal, open_samples, read_records
 from turnmark.evaluation.storage.run_folder import OutputFolder, open_folder
+from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.search.opened_index import StoredIndex
 from turnmark.retrieval.types import Hit, Query, Retriever
-from turnmark.retrieval.vector_cache import Embed
 
 if TYPE_CHECKING:
     import numpy as np

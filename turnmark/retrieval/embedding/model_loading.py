@@ -1,10 +1,10 @@
 """Loads models of sentence-transformers, and chooses the backend and the precision that they run at.
 
-A BERT (`turnmark.retrieval.embedding.bert_files`), such as the bundled model, runs on OpenVINO, and every other model on PyTorch. Texts
-are embedded at the fastest precision whose vectors stay within a cosine of .01: bf16 where the processor has AMX, 8-bit
-integers where it has VNNI, else fp32. Queries are embedded at the same precision as passages: in fp32 they take twice
-as long and find no more (nDCG@5 on the ClapNQ pool .471 in fp32, .473 in 8-bit integers). `TURNMARK_PRECISION=fp32`
-gives the same vectors on every processor, and `TURNMARK_BACKEND=torch` those of PyTorch.
+A BERT (`turnmark.retrieval.embedding.bert_files`), such as the bundled model, runs on OpenVINO, and every other model
+on PyTorch. Texts are embedded at the fastest precision whose vectors stay within a cosine of .01: bf16 where the
+processor has AMX, 8-bit integers where it has VNNI, else fp32. Queries are embedded at the same precision as passages:
+in fp32 they take twice as long and find no more (nDCG@5 on the ClapNQ pool .471 in fp32, .473 in 8-bit integers).
+`TURNMARK_PRECISION=fp32` gives the same vectors on every processor, and `TURNMARK_BACKEND=torch` those of PyTorch.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ def load_model(kind: ModelKind, model: str, owner: str, half: bool | None = None
     except (OSError, ValueError) as error:
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise RequestError(
-            f"{owner} cannot be loaded: {first}; name a folder with {_MODEL_NAMES[kind]}, or a hub model while the hub can "
-            "be reached"
+            f"{owner} cannot be loaded: {first}; name a folder with {_MODEL_NAMES[kind]}, or a hub model while "
+            "the hub can be reached"
         ) from error
     # An embedder has no head that could be untrained.
     if kind != "SentenceTransformer" and (untrained := _untrained_part(loaded)):

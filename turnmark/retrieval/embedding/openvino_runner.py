@@ -58,7 +58,8 @@ MAX_BATCH_THREADS = 4
 
 
 class Runner:
-    """A graph of a BERT (`turnmark.retrieval.embedding.bert_graph`) that is run in fp32 or bf16. Safe to call from many threads.
+    """A graph of a BERT (`turnmark.retrieval.embedding.bert_graph`) that is run in fp32 or bf16. Safe to call from many
+    threads.
 
     A text has the same vector, to the bit, alone and among others.
     """

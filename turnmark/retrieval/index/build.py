@@ -1,8 +1,8 @@
 """Build an index: read documents, cut passages, embed them in blocks, write the files, and last the manifest.
 
 If a build is killed, the same command continues it: it reads the source again and skips passages whose embeddings are
-in the checkpoint. For a changed source, the passages of unchanged files (`turnmark.retrieval.index.source_reading`) and the
-embeddings of unchanged passages come from the current generation.
+in the checkpoint. For a changed source, the passages of unchanged files (`turnmark.retrieval.index.source_reading`) and
+the embeddings of unchanged passages come from the current generation.
 """
 
 from __future__ import annotations
@@ -155,11 +155,11 @@ def build_index(
     Args:
         retriever: spec of the retriever that will search the index by default; `bm25` needs no vectors, and BM25's
             options are fixed in the index. None: the index is built for `retriever_to_build` and keeps no spec.
-        embedder: its spec. None: `turnmark.retrieval.embedding.choose_embedder` chooses by the languages of the documents.
+        embedder: its spec. None: `choose_embedder` chooses by the languages of the documents.
         include, exclude: globs on the path relative to the source.
         internal: an index for a benchmark's corpus; waits for another process that builds the same index.
-        engine: where the models run: `local` in this process, else on a Ray cluster (`turnmark.retrieval.services.ray_cluster`).
-            Files are always written by this process, and the index is the same.
+        engine: where the models run: `local` in this process, otherwise on a Ray cluster. Files are always written by
+            this process, and the index is the same.
         describe: spec of the model that describes pictures, or `none`. None: the one that the index was built with.
         budget: limit of what describing may spend, e.g. `200k` or `$5`.
         dry_run: only read, and report what describing would take; the index stays as it is.

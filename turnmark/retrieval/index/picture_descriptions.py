@@ -1,6 +1,7 @@
 """What a build needs from the model that describes pictures, and how it gets it.
 
-The model itself is in the package above (`turnmark.assistant.llm.picture_describer`), which `turnmark/__init__.py` injects.
+The model itself is in the package above (`turnmark.assistant.llm.picture_describer`), which `turnmark/__init__.py`
+injects.
 """
 
 from __future__ import annotations

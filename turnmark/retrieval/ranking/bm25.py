@@ -1,4 +1,5 @@
-"""BM25 in its Lucene variant (bm25s), over the index terms of each document's language (`turnmark.corpora.text.analysis`).
+"""BM25 in its Lucene variant (bm25s), over the index terms of each document's language
+(`turnmark.corpora.text.analysis`).
 
 The scores of every term are computed when the index is built, so k1, b and the language belong to the build; searching
 sums columns. The files contain only arrays and JSON, never pickles.

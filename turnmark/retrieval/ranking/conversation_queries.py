@@ -17,8 +17,8 @@ import numpy as np
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds
 from turnmark.retrieval.embedding.embedders import Embedder
+from turnmark.retrieval.embedding.vector_cache import Cache
 from turnmark.retrieval.ranking.vectors import frame
-from turnmark.retrieval.vector_cache import Cache
 
 MAX_CONTEXT_TOKENS = 64
 """Number of tokens read from the end of a context. 32, 64, 128 and 256 found about the same on the MTRAG pools."""

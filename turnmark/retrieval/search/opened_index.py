@@ -58,7 +58,8 @@ T = TypeVar("T")
 class SearchableIndex(ABC):
     """A finished index that retrievers search by row.
 
-    `StoredIndex` is the index in one folder. `turnmark.retrieval.index.index_api.Index` consists of one or more of these.
+    `StoredIndex` is the index in one folder. `turnmark.retrieval.index.index_api.Index` consists of one or more of
+    these.
 
     Attributes:
         manifest: describes the index; for several, what they have in common.

@@ -36,10 +36,12 @@ RERANKERS = Registry(
     "reranker",
     {
         "late": Entry(
-            "turnmark.retrieval.search.rerankers:LateInteractionRetriever", "late interaction with the embedder's token vectors"
+            "turnmark.retrieval.search.rerankers:LateInteractionRetriever",
+            "late interaction with the embedder's token vectors"
         ),
         "cross": Entry(
-            "turnmark.retrieval.search.rerankers:open_cross", "cross:MODEL, a cross-encoder; the retriever takes rerank_depth"
+            "turnmark.retrieval.search.rerankers:open_cross",
+            "cross:MODEL, a cross-encoder; the retriever takes rerank_depth"
         ),
     },
 )  # fmt: skip

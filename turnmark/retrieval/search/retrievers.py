@@ -1,9 +1,9 @@
 """Retrievers over an index: fused rankings of the message and its variants, and the default retriever.
 
 The default retriever searches with one vector per turn. It is a weighted sum of these vectors: the message alone, the
-message read in the context of the last answer (`turnmark.retrieval.ranking.conversation_queries`), its rewrites, and the earlier answers. BM25
-ranks by the message and its rewrites, and the lists are fused by z-scores. The weights are the same for every turn.
-They were chosen on two domains together (docs/measured.md).
+message read in the context of the last answer (`turnmark.retrieval.ranking.conversation_queries`), its rewrites, and
+the earlier answers. BM25 ranks by the message and its rewrites, and the lists are fused by z-scores. The weights are
+the same for every turn. They were chosen on two domains together (docs/measured.md).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.segmentation import words
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.collection import Collection
+from turnmark.retrieval.embedding.vector_cache import Cache
 from turnmark.retrieval.ranking.conversation_queries import CACHED_MESSAGES
 from turnmark.retrieval.ranking.fusion import FusedRanking, RankedList, RankedRows, fuse, top_k_of
 from turnmark.retrieval.ranking.respelling import spell_codes, spell_words
@@ -30,7 +31,6 @@ from turnmark.retrieval.search.row_hits import with_rows
 from turnmark.retrieval.storage.picture_store import PictureStore
 from turnmark.retrieval.tables.table_store import TableStore
 from turnmark.retrieval.types import Hit, Query, Retriever
-from turnmark.retrieval.vector_cache import Cache
 
 FUSION_DEPTH = 1000
 """Number of rows of each list that are fused."""

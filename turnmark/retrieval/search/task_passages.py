@@ -12,9 +12,9 @@ from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers.common.prose import shorten_title
 from turnmark.corpora.readers.markup.markdown import blocks
 from turnmark.corpora.types import Document, Passage
+from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.ranking.fusion import RankAndScore
 from turnmark.retrieval.types import Hit
-from turnmark.retrieval.vector_cache import Embed
 
 DENSE_LIST = "dense"
 

@@ -1,7 +1,7 @@
 """Stores vectors in Chroma, in a folder or on a server, without telemetry.
 
-Used for servers, and for indexes with more passages than a flat file serves (`turnmark.retrieval.ranking.vectors`). The vectors
-are written once, when an index is built.
+Used for servers, and for indexes with more passages than a flat file serves (`turnmark.retrieval.ranking.vectors`). The
+vectors are written once, when an index is built.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ from turnmark.assistant.wording.refusals import UNKNOWN_TEXT, UNSURE_TEXT, in_la
 from turnmark.core.untrusted import escape_marks, make_printable
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import Hit, Retriever, section_of
-from turnmark.retrieval.vector_cache import Embed
 
 SPAN_WORDS, PART_SPAN_WORDS, PROCEDURE_SPAN_WORDS = 150, 100, 300
 """Approximate words of a span for a message with one part, for one with several parts, and for one that asks for steps.

@@ -1,8 +1,9 @@
 """The understand step with a language model.
 
-`UnderstandingByModel` asks a large model for kind, rewrite, parts and search phrases in one structured call; `UnderstandingBySmallModel` asks a
-small model for a question and search phrases in plain text. The query mode `minimal` has MTRAG's rewrite (section 5.2
-and appendix C.1). The raw message is searched in each case, and rules take over if a model gives nothing usable.
+`UnderstandingByModel` asks a large model for kind, rewrite, parts and search phrases in one structured call;
+`UnderstandingBySmallModel` asks a small model for a question and search phrases in plain text. The query mode `minimal`
+has MTRAG's rewrite (section 5.2 and appendix C.1). The raw message is searched in each case, and rules take over if a
+model gives nothing usable.
 """
 
 from __future__ import annotations

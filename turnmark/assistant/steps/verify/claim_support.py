@@ -28,7 +28,7 @@ from turnmark.corpora.text.segmentation import (
     strip_inline_markdown,
     words,
 )
-from turnmark.retrieval.vector_cache import Embed
+from turnmark.retrieval.embedding.vector_cache import Embed
 
 
 @lru_cache(maxsize=2048)

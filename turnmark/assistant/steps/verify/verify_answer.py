@@ -13,8 +13,8 @@ from turnmark.assistant.types import GROUNDED_DECISIONS, Checks, Draft, Procedur
 from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
 from turnmark.corpora.text.segmentation import strip_citations
+from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import Hit
-from turnmark.retrieval.vector_cache import Embed
 
 _SPACED_MARK = re.compile(rf"(?P<before>[ \t]*){CITATION_MARK.pattern}(?P<after>(?:[ \t]+(?=[.,;:!?]+(?:\s|$)))?)")
 

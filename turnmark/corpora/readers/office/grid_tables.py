@@ -21,7 +21,8 @@ class GridTable:
         description: the paragraph that describes a large table and begins its stretch of the text; else empty.
         labels: the column names; empty if the first row has none.
         columns: the positions of its columns in the sheet, counted from 0.
-        packed: rows after those in `rows`, with all columns of the sheet (`turnmark.corpora.tables.data_tables.pack_rows`).
+        packed: rows after those in `rows`, with all columns of the sheet
+            (`turnmark.corpora.tables.data_tables.pack_rows`).
     """
 
     lines: int

@@ -194,7 +194,8 @@ def _check_text(pages: Sequence[PdfPage], doubts: Sequence[str], has_pictures: b
         if ocr.is_installed():
             raise Unreadable(doubts[0] if doubts else f"a PDF without text on its {len(pages)} pages")
         raise Unreadable(
-            f"a PDF without text on its {len(pages)} pages, so probably scanned; run OCR on it first, or {ocr.INSTALL_COMMAND}"
+            f"a PDF without text on its {len(pages)} pages, so probably scanned; run OCR on it first, "
+            f"or {ocr.INSTALL_COMMAND}"
         )
     if unmapped > 0.5 * total:
         raise Unreadable(

@@ -27,7 +27,7 @@ from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric, Value
 from turnmark.evaluation.tasks.standard_metrics import says_unknown
-from turnmark.retrieval.vector_cache import Embed
+from turnmark.retrieval.embedding.vector_cache import Embed
 
 DECOMPOSE, DIALOGUE, POSITIONS = "decompose", "dialogue", "positions"
 PROMPTS = {"vanilla": "compound-vanilla", "cot": "compound-cot", "few-shot": "compound-few-shot"}

@@ -51,8 +51,8 @@ from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.standard_metrics import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
 from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
 from turnmark.evaluation.tasks.turn_samples import strip_marks, turn_sample, with_steps
+from turnmark.retrieval.embedding.vector_cache import cache_by_text
 from turnmark.retrieval.search.task_passages import cut_passages, ranked_by
-from turnmark.retrieval.vector_cache import cache_by_text
 
 References = Mapping[str, tuple[SubAnswer, ...]]
 """Item id -> its sub-questions with their reference answers."""
@@ -242,7 +242,9 @@ class CompoundQA(Task):
         )
 
     def _order(self, item_id: str) -> tuple[int, ...]:
-        """See `answer_modes.order_of`. Only `positions` has orders: in other settings an id may end in `#order1` by chance."""
+        """See `answer_modes.order_of`. Only `positions` has orders: in other settings an id may end in `#order1` by
+        chance.
+        """
         return answer_modes.order_of(item_id) if self.setting == answer_modes.POSITIONS else ()
 
     def _turn(
@@ -270,7 +272,9 @@ class CompoundQA(Task):
         return turn_sample(assistant, item, history, question, hits, trusted, apart)
 
     def _prompted(self, item: Item, task: CompoundQuestion, generator: Generator) -> Sample:
-        """Ask a model once: by our prompt for closed-book questions (`decompose`), or by one of the paper's answer_modes."""
+        """Ask a model once: by our prompt for closed-book questions (`decompose`), or by one of the paper's
+        modes.
+        """
         began = time.perf_counter()
         reply: WrittenText | answer_modes.ModeReply
         if self.setting == answer_modes.DECOMPOSE:

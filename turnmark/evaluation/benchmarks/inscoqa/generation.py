@@ -50,8 +50,8 @@ from turnmark.evaluation.tasks.standard_metrics import (
 from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
 from turnmark.evaluation.tasks.turn_samples import heading_of, prompted_sample, strip_marks, turn_sample
 from turnmark.retrieval.embedding.choose_embedder import foreign_languages
+from turnmark.retrieval.embedding.vector_cache import Embed, cache_by_list
 from turnmark.retrieval.search.task_passages import cut_passages, nearest_among, ranked_by
-from turnmark.retrieval.vector_cache import Embed, cache_by_list
 
 SETTINGS = ("documents", "prompt", "rag")
 NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"
@@ -77,8 +77,9 @@ def format_ok(case: InstructionalCase) -> float | None:
 def pool(tasks: Iterable[InscoqaTask | Problem]) -> Iterator[Passage]:
     """Yield the passages of all distinct documents of the tasks, in the order of first occurrence, with unique ids.
 
-    `rag` searches the pool of the full split (`turnmark.corpora.benchmarks.inscoqa.stream_tasks`), even with `--domains`. If
-    documents with different content share an id, the first keeps it; the others get a hash of their content appended.
+    `rag` searches the pool of the full split (`turnmark.corpora.benchmarks.inscoqa.stream_tasks`), even with
+    `--domains`. If documents with different content share an id, the first keeps it; the others get a hash of their
+    content appended.
     """
     content_of_name: dict[str, str] = {}
     for task in tasks:

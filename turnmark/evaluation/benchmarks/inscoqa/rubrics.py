@@ -47,7 +47,7 @@ from turnmark.evaluation.prompts import JUDGES, asks_for_text
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.retrieval.embedding.embedders import shared_embedder
-from turnmark.retrieval.vector_cache import Embed
+from turnmark.retrieval.embedding.vector_cache import Embed
 
 JUDGE_SCORE, COMPLETION, COVERAGE = "judge_score", "task_completion", "task_coverage"
 BY_STEPS = f"{COMPLETION}[steps]"

@@ -53,9 +53,9 @@ from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric, Value
 from turnmark.evaluation.tasks.standard_metrics import answer_words
 from turnmark.evaluation.tasks.turn_samples import EarlierTurn, with_title
+from turnmark.retrieval.embedding.vector_cache import Embed, cache_by_list
 from turnmark.retrieval.search.task_passages import hits_of, ranked_by
 from turnmark.retrieval.types import Hit
-from turnmark.retrieval.vector_cache import Embed, cache_by_list
 
 MAX_SHOWN_PASSAGES = 5
 """Maximum number of passages in the prompt of a revision, and of paragraphs from the companion file."""

@@ -185,8 +185,8 @@ def _only_underspecified(case: Case) -> str | None:
 
 RB_LLM = Rubric(
     "rb_llm", f"rating / 10 with reference and passages (appendix F.1), {OWN_WORDS}", ("rb-llm",),
-    by_verdict("rb-llm", RATING, tenth, "question", "reference", "answer"), require_material(passages=True, reference=True),
-    offers=RATING, shown=MetricStyle(headline=70),
+    by_verdict("rb-llm", RATING, tenth, "question", "reference", "answer"),
+    require_material(passages=True, reference=True), offers=RATING, shown=MetricStyle(headline=70),
 )  # fmt: skip
 RL_MTB = Rubric(
     "rl_mtb", f"rating / 10 with passages (appendix F.2), {OWN_WORDS}", ("rl-mtb",),
@@ -198,8 +198,8 @@ RL_F = Rubric(
 )  # fmt: skip
 IDK_JUDGE = Rubric(
     "idk", f"IDK verdict (appendix F.3): yes 1, partial 0.5, no 0, {OWN_WORDS}", ("idk",),
-    by_verdict("idk", IDK_LABELS, lambda label, _: IDK_VALUES[label], "answer"), require_material(), "nominal", IDK_VALUES,
-    offers=IDK_LABELS, shown=MetricStyle(direction=None),
+    by_verdict("idk", IDK_LABELS, lambda label, _: IDK_VALUES[label], "answer"), require_material(), "nominal",
+    IDK_VALUES, offers=IDK_LABELS, shown=MetricStyle(direction=None),
 )  # fmt: skip
 CLARIFICATION = Rubric(
     "clarification", f"share of underspecified tasks whose reply asks what is meant, {OWN_WORDS}", ("clarification",),

@@ -21,9 +21,9 @@ from turnmark.evaluation.benchmarks.mtrag.options import MtragOptions
 from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.storage.corpus_passages import OFFICIAL, CorpusTexts, HidingRetriever
 from turnmark.evaluation.tasks.turn_samples import PAPER_TOP_K
+from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.search.task_passages import hits_of, nearest_among, ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
-from turnmark.retrieval.vector_cache import Embed
 
 SEARCHING_SETTINGS = ("reference+rag", "rag")
 """Settings that show retrieved passages."""
