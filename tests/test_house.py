@@ -1,4 +1,4 @@
-"""The shape of the house: imports point back, help loads nothing heavy, nothing of this machine is committed."""
+"""The shape of the house: no circle of imports, help loads nothing heavy, nothing of this machine is committed."""
 
 from __future__ import annotations
 
@@ -8,17 +8,15 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import ROOT
 from tests.heavy import HEAVY
+from tests.imports import graph, modules
 from tests.patience import PATIENCE
 
-ROOMS = ("core", "corpora", "retrieval", "assistant", "evaluation", "turnmark")
-"""Each imports those before it; the last is the command line and what `import turnmark` gives."""
 HELPS = [
     [], ["index"], ["index", "build"], ["index", "list"], ["index", "info"], ["index", "remove"], ["index", "verify"],
     ["search"], ["ask"], ["chat"], ["sessions"], ["eval"], ["score"], ["report"], ["compare"], ["agreement"], ["list"],
@@ -26,46 +24,6 @@ HELPS = [
     ["model", "get"], ["synth"],
     ["synth", "mtrag"], ["serve"], ["mcp"],
 ]  # fmt: skip
-
-
-def modules() -> dict[str, Path]:
-    """Module name -> file, of everything that is installed."""
-    paths = {}
-    for path in (ROOT / "turnmark").rglob("*.py"):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return paths
-
-
-def room_of(name: str) -> int:
-    """The place in `ROOMS` of a module: of what lies in turnmark/ itself, the last."""
-    room = f"{name}.".split(".")[1]
-    return ROOMS.index(room if room in ROOMS else "turnmark")
-
-
-@cache
-def graph() -> dict[str, set[str]]:
-    """Module name -> our other modules that it imports, in functions and under TYPE_CHECKING too."""
-    names = modules()
-    imports: dict[str, set[str]] = {name: set() for name in names}
-    for name, path in names.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                imports[name] |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                imports[name] |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-        imports[name] = imports[name] & set(names) - {name}
-    return imports
-
-
-def test_imports_point_back_along_the_packages():
-    wrong = [
-        f"{name} imports {target}"
-        for name, targets in graph().items()
-        for target in targets
-        if room_of(target) > room_of(name)
-    ]
-    assert not wrong
 
 
 def circle(targets_of: dict[str, set[str]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The order of the folders of `evaluation/`, and that only the folder of a benchmark knows the benchmark."""
+"""Only the folder of a benchmark knows the benchmark."""
 
 from __future__ import annotations
 
@@ -10,22 +10,12 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 EVALUATION = ROOT / "turnmark" / "evaluation"
-ORDER = (
-    "benchmark_files", "model_names", "metric_style", "records", "metrics", "storage", "scores", "prompts", "tasks",
-    "calls", "judging", "report", "runs", "synth", "benchmarks", "agreement", "comparison", "check", "commands",
-    "report_commands",
-)  # fmt: skip
-"""Folders and files of `evaluation/`. Each imports from itself and from those before it."""
 BENCHMARK = re.compile(r"mtrag|inscoqa|compound|kiwi", re.IGNORECASE)
 
 
 def modules() -> Iterator[tuple[Path, ast.Module]]:
     for path in sorted(EVALUATION.rglob("*.py")):
         yield path.relative_to(EVALUATION), ast.parse(path.read_text(encoding="utf-8"))
-
-
-def place(parts: tuple[str, ...]) -> int:
-    return ORDER.index(parts[0].removesuffix(".py"))
 
 
 def imports(tree: ast.Module) -> Iterator[tuple[str, ...]]:
@@ -54,17 +44,6 @@ def words(tree: ast.Module) -> Iterator[str]:
         for field in ("id", "attr", "name", "arg", "module", "asname"):
             if isinstance(word := getattr(node, field, None), str):
                 yield word
-
-
-def test_no_import_inside_evaluation_runs_back():
-    backward = [
-        f"{path} imports {'.'.join(target)}"
-        for path, tree in modules()
-        for target in imports(tree)
-        if path.name != "__init__.py" or len(path.parts) > 1
-        if place(target) > place(path.parts)
-    ]
-    assert not backward
 
 
 def test_only_the_folder_of_a_benchmark_names_it():

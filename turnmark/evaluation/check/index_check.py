@@ -16,7 +16,7 @@ from turnmark.assistant.types import Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.types import Passage
-from turnmark.evaluation.check import index_questions
+from turnmark.evaluation.benchmarks import index_questions
 from turnmark.evaluation.check.request import MAX_FOUND_RANK, CheckManifest, CheckRequest, check_manifest, place
 from turnmark.evaluation.check.result import CheckResult, QuestionResult, finished_of, share, worst_of
 from turnmark.evaluation.check.sentence_sampling import RemovedSentence, draw_sentences

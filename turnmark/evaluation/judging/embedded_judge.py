@@ -99,7 +99,8 @@ def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
         ),
         Rubric(
             IDK_METRIC, "IDK verdict by wording: yes 1, partial 0.5, no 0; no language model", (),
-            by_code(EMBEDDED_JUDGE, _measure_idk), require_material(), "nominal", IDK_VALUES, extra=_extra(""), shown=MetricStyle(direction=None),
+            by_code(EMBEDDED_JUDGE, _measure_idk), require_material(), "nominal", IDK_VALUES, extra=_extra(""),
+            shown=MetricStyle(direction=None),
         ),
     )  # fmt: skip
 

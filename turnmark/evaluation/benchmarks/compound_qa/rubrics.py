@@ -325,7 +325,8 @@ WHOLE_REPLY = Rubric(
 )  # fmt: skip
 SUB_QUESTIONS_RUBRIC = Rubric(
     SUB_WIN_RATE, f"over all sub-questions, against those of a run: {_PAIRED_DESCRIPTION}",
-    ("compound-extract", "pairwise"), _judge_parts, _without_references, offers=FIVE_LABELS, also=(PER_QUESTION, SUB_WIN_RATE + FLIPS), extra=CRITERIA,
+    ("compound-extract", "pairwise"), _judge_parts, _without_references,
+    offers=FIVE_LABELS, also=(PER_QUESTION, SUB_WIN_RATE + FLIPS), extra=CRITERIA,
 )  # fmt: skip
 ERRORS = Rubric(
     OMITTED, f"share of replies with the error (Table 23), {OWN_WORDS}", ("compound-errors",), _judge_errors,

@@ -314,7 +314,8 @@ class KiwiAnalyse(KiwiTask):
         Metric(names=_metric_names("error", ERROR_TYPES), by=LABELS_INSTRUMENT, measure=_errors,
                without="the turn was rated good, or nothing shows its error"),
         Metric(names=_metric_names("retrieved", get_args(RetrievedShare)), by=LABELS_INSTRUMENT,
-               measure=_measure_retrieved, without="rated good, nothing had to be retrieved, or it is unknown what was needed"),
+               measure=_measure_retrieved,
+               without="rated good, nothing had to be retrieved, or it is unknown what was needed"),
         Metric(names=("instruction_accuracy", "type_accuracy", "error_accuracy"), by="against the labels of the data",
                measure=_agreement, without="the data have no such label"),
     )  # fmt: skip

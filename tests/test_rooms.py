@@ -1,0 +1,78 @@
+"""The order of the rooms: imports point back along it, and no folder is too large to be seen at a glance."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.imports import graph, modules
+
+ORDER = {
+    "turnmark": (
+        "core", "corpora", "retrieval", "assistant", "evaluation", "local_state", "doctor", "app", "cli", "__main__",
+    ),
+    "turnmark.assistant": (
+        "config", "types", "config_files", "llm", "citations", "wording", "sessions", "steps", "turn", "repl",
+        "side_by_side", "commands", "serving", "adapters", "mcp",
+    ),
+    "turnmark.assistant.llm": (
+        "calls", "prompts", "generators", "picture_describer",
+    ),
+    "turnmark.assistant.steps": (
+        "turn_state", "understand", "verify", "retrieve", "answer", "agent", "decide", "revise",
+    ),
+    "turnmark.corpora": (
+        "demo", "downloads", "text", "types", "jsonl_rows", "tables", "chunking", "readers", "benchmarks",
+        "commands",
+    ),
+    "turnmark.corpora.readers": (
+        "registry", "report", "common", "folder", "isolation", "pictures", "markup", "pdf", "office",
+        "picture_descriptions", "worker", "json_documents", "llama_index", "mail", "pandoc", "source_code",
+    ),
+    "turnmark.corpora.readers.pdf": (
+        "page", "tables", "layout", "headings", "blocks", "figures", "extraction", "document", "page_picture",
+    ),
+    "turnmark.evaluation": (
+        "benchmark_files", "metric_style", "model_names", "prompts", "records", "metrics", "storage", "scores",
+        "tasks", "calls", "judging", "report", "agreement", "comparison", "runs", "commands", "synth", "api",
+        "benchmarks", "report_commands", "check",
+    ),
+    "turnmark.evaluation.benchmarks": (
+        "compound_qa", "inscoqa", "kiwi", "mtrag", "index_questions",
+    ),
+    "turnmark.retrieval": (
+        "embedding", "ranking", "storage", "tables", "collection", "types", "search", "services", "index",
+        "commands",
+    ),
+}  # fmt: skip
+"""Folder with rooms -> its rooms and modules. Each imports from itself and from those before it."""
+MAX_MODULES = 15
+
+
+def place(folder: str, module: str) -> int | None:
+    """Return the place in the order of a folder of the room that contains a module; None outside of the folder."""
+    inside = module.removeprefix(folder + ".")
+    return None if inside == module else ORDER[folder].index(inside.split(".")[0])
+
+
+def test_imports_point_back_along_the_rooms() -> None:
+    """Imports in functions and those for typing alone count."""
+    wrong = []
+    for folder in ORDER:
+        for name, targets in graph().items():
+            here = place(folder, name)
+            for target in targets:
+                there = place(folder, target)
+                if here is not None and there is not None and there > here:
+                    wrong.append(f"{name} imports {target}")
+    assert not wrong
+
+
+def test_every_folder_with_rooms_has_an_order() -> None:
+    packages = {name for name, path in modules().items() if path.name == "__init__.py"}
+    assert {name.rpartition(".")[0] for name in packages} - {""} == set(ORDER)
+
+
+def test_folders_have_few_modules() -> None:
+    paths = modules().values()
+    sizes = Counter(path.parent for path in paths if path.name != "__init__.py")
+    assert {folder.name: size for folder, size in sizes.items() if size > MAX_MODULES} == {}
