@@ -12,7 +12,7 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.retrieval.index.build import build_index
 
-FILES = Path(__file__).parents[1] / "corpora" / "demo" / "files"
+FILES = Path(__file__).parents[1] / "turnmark" / "corpora" / "demo" / "files"
 
 
 def finished(runs: Path, folder: str, **metrics: float) -> None:

@@ -19,7 +19,7 @@ from turnmark.core.record import Record
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.index_api import Index
 
-PRODUCT = ("corpora", "retrieval", "assistant", "turnmark/core")
+PRODUCT = ("turnmark/core", "turnmark/corpora", "turnmark/retrieval", "turnmark/assistant")
 
 
 class HeldConversation(Record):

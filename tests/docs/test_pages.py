@@ -28,7 +28,6 @@ OTHERS_FLAGS = {
     "--minutes", "--seed", "--parser", "--timeout", "--systems", "--half", "--show", "--transport", "--header",
 }  # fmt: skip
 """Flags of vLLM, Claude Code and the programs in tests/."""
-PACKAGES = ("corpora", "retrieval", "assistant", "evaluation")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 PATH = re.compile(r"(?:corpora|retrieval|assistant|evaluation|tests|docs|turnmark)/[\w./-]+")
 FIGURE = re.compile(r"(?<![\w.])[.\d][\d.,]*\d|(?<![\w.])\d")
@@ -159,9 +158,8 @@ def test_readme_results_use_only_figures_of_measured() -> None:
 
 def test_documents_exactly_the_environment_variables_that_are_read() -> None:
     in_code, in_docs = set(), set()
-    for package in PACKAGES:
-        for path in (ROOT / package).rglob("*.py"):
-            in_code |= set(re.findall(r"\"(TURNMARK_[A-Z_]+)\"", path.read_text("utf-8")))
+    for path in (ROOT / "turnmark").rglob("*.py"):
+        in_code |= set(re.findall(r"\"(TURNMARK_[A-Z_]+)\"", path.read_text("utf-8")))
     for page in pages():
         in_docs |= set(re.findall(r"\bTURNMARK_[A-Z_]+\b", page.read_text("utf-8")))
     of_tests = {"TURNMARK_TEST_CACHE", "TURNMARK_UPDATE_GOLDEN", "TURNMARK_NO_SKIP"}

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.conftest import ROOT
 from tests.evaluation.run_records import DATA, manifest, sample
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.storage.journal import json_line, open_samples
-from turnmark.evaluation.storage.run_folder import default_folder, open_run
+from turnmark.evaluation.storage.run_folder import default_folder, open_run, package_versions
 
 
 def ids(run):
@@ -116,6 +118,13 @@ def test_the_default_folder_changes_with_everything_that_can_change_a_result():
     elsewhere = manifest(started="x", command="y", ended="z", indexes={"a": "b"}, version="2", versions={"git": "c"})
     assert default_folder(manifest()) == default_folder(elsewhere)
     assert manifest().identity == manifest(started="x").identity
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a checkout")
+def test_versions_name_the_commit_of_a_checkout() -> None:
+    command = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    assert package_versions([])["git"].removesuffix("-dirty") == commit
 
 
 @given(st.text(), st.text(min_size=1))

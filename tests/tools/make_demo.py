@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-DEMO_ROOT = Path(__file__).resolve().parents[2] / "corpora" / "demo"
+DEMO_ROOT = Path(__file__).resolve().parents[2] / "turnmark" / "corpora" / "demo"
 LIMIT = 1200
 """Maximum characters of a section; a longer one is split at the end of a paragraph or list."""
 DATASET = "Turnmark demo"

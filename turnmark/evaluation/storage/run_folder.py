@@ -29,7 +29,7 @@ from turnmark.core.home import file_sha256, write_json
 from turnmark.evaluation.records import FolderManifest, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.storage.journal import json_line, open_atomic, open_samples
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 
 
 def version_of(package: str) -> str:
