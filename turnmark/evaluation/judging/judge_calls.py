@@ -152,7 +152,7 @@ class JudgeCalls:
         n = len(self._refused)
         return [f"judging {self._ledger.exhausted()}; {n} judgments were not requested; a larger budget allows them"]
 
-    def ask(self, run: RunFolder, benchmark: Task, progress: Progress) -> None:
+    def ask(self, run: RunFolder, task: Task, progress: Progress) -> None:
         """Ask the judges for missing and failed judgments; write each to the file as it arrives.
 
         Raises:
@@ -167,7 +167,7 @@ class JudgeCalls:
             if "generator" in run.manifest.specs:  # the run made its samples, so they count against the budget
                 spent += spent_on(run.samples)
             self._ledger = Ledger(budget=self._budget, spent=spent)
-            self._scheduler(progress).run(self._jobs(run, benchmark, progress))
+            self._scheduler(progress).run(self._jobs(run, task, progress))
         finally:
             self._file.close()
         self.seconds = time.perf_counter() - began
@@ -220,11 +220,11 @@ class JudgeCalls:
                 self._ledger.expect(with_cost(guess, price_of(job.judge.name, self._prices)))
         return self._ledger.affords(running)
 
-    def _jobs(self, run: RunFolder, benchmark: Task, progress: Progress) -> Iterator[_Job]:
+    def _jobs(self, run: RunFolder, task: Task, progress: Progress) -> Iterator[_Job]:
         keys: set[str] = set()
         ready: set[str] = set()
-        for item, sample in _samples(run, benchmark):
-            case = self.case_of(benchmark, item, sample)
+        for item, sample in _samples(run, task):
+            case = self.case_of(task, item, sample)
             for rubric in self.rubrics:
                 judges = self.of(rubric)
                 if case is None or rubric.without(case):
@@ -266,18 +266,18 @@ class JudgeCalls:
         }))  # fmt: skip
         return judgment, usage
 
-    def case_of(self, benchmark: Task, item: Item, sample: Sample) -> Case | None:
+    def case_of(self, task: Task, item: Item, sample: Sample) -> Case | None:
         """Return the case to judge; None: the sample is not done, or its case cannot be made."""
         if sample.status != "done":
             return None
         # The metrics meet the same exception and report it.
-        case, _ = try_scorer(partial(benchmark.context, item, sample))
+        case, _ = try_scorer(partial(task.context, item, sample))
         return case
 
 
-def _samples(run: RunFolder, benchmark: Task) -> Iterator[tuple[Item, Sample]]:
+def _samples(run: RunFolder, task: Task) -> Iterator[tuple[Item, Sample]]:
     """Return the samples of a run with their items, in the data's order."""
-    for item in benchmark.items():
+    for item in task.items():
         if isinstance(item, Problem):
             continue
         for repeat in range(run.manifest.repeat):

@@ -57,13 +57,13 @@ class Judging(JudgeCalls):
         self._by_models = self._from_cache = 0
         self._models: dict[str, set[str]] = {}
 
-    def scores(self, benchmark: Task, item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
+    def scores(self, task: Task, item: Item, sample: Sample, measured: Sequence[Score]) -> list[Score]:
         """Return the judged scores of one sample, and the scores of all its metrics conditioned on the IDK verdict.
 
         Args:
             measured: the scores of the sample's metrics without a judge.
         """
-        case = self.case_of(benchmark, item, sample)
+        case = self.case_of(task, item, sample)
         if case is None:
             return self._unjudged(sample, measured)
         scores: list[Score] = []

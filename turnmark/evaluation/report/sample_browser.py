@@ -77,7 +77,7 @@ class BrowsedSample(Record):
         return self.id, self.repeat
 
 
-def note_samples(run: RunFolder, benchmark: Task, items: Iterable[Item]) -> Iterator[Item]:
+def note_samples(run: RunFolder, task: Task, items: Iterable[Item]) -> Iterator[Item]:
     """Yield the items, and write the `BrowsedSample` line of each of their samples.
 
     The file appears after the last item has been yielded.
@@ -87,14 +87,14 @@ def note_samples(run: RunFolder, benchmark: Task, items: Iterable[Item]) -> Iter
             for repeat in range(run.manifest.repeat):
                 sample = run.samples.get((item.id, repeat))
                 if sample is not None:
-                    file.write(json_line(make_browsed_sample(benchmark, item, sample)))
+                    file.write(json_line(make_browsed_sample(task, item, sample)))
             yield item
 
 
-def make_browsed_sample(benchmark: Task, item: Item, sample: Sample) -> BrowsedSample:
+def make_browsed_sample(task: Task, item: Item, sample: Sample) -> BrowsedSample:
     """Return the line of a sample."""
     # An exception is dropped here: the metrics make the same call and report it.
-    case, _ = try_scorer(partial(benchmark.context, item, sample))
+    case, _ = try_scorer(partial(task.context, item, sample))
     # In the order of the sample's contexts.
     texts = case.passages or () if isinstance(case, Case) else ()
     history = [Utterance(role=message.role, text=clip_text(message.content)) for message in item.history]
