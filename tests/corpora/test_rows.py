@@ -96,7 +96,7 @@ def test_reports_huge_line_without_loading_it(tmp_path: Path) -> None:
 
 
 def read(tmp_path: Path, *rows: Any) -> tuple[dict[str, RecordedQuery], list[str]]:
-    path = write(tmp_path, {"queries.jsonl": jsonl(*jsonl_rows)}) / "queries.jsonl"
+    path = write(tmp_path, {"queries.jsonl": jsonl(*rows)}) / "queries.jsonl"
     loaded = read_recorded(path, path.name)
     return loaded.data, [str(problem) for problem in loaded.problems]
 
