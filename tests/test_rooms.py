@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import ast
+from collections import Counter, defaultdict
 
 from tests.imports import graph, modules
 
@@ -25,7 +26,7 @@ ORDER = {
         "commands",
     ),
     "turnmark.corpora.readers": (
-        "registry", "report", "common", "folder", "isolation", "pictures", "markup", "pdf", "office",
+        "registry", "report", "common", "folder", "isolation", "pictures", "markup", "pdf", "fingerprint", "office",
         "picture_descriptions", "worker", "json_documents", "llama_index", "mail", "pandoc", "source_code",
     ),
     "turnmark.corpora.readers.pdf": (
@@ -46,6 +47,19 @@ ORDER = {
 }  # fmt: skip
 """Folder with rooms -> its rooms and modules. Each imports from itself and from those before it."""
 MAX_MODULES = 15
+READERS = "turnmark.corpora.readers"
+BELOW_READERS = ("core", "corpora.types", "corpora.jsonl_rows", "corpora.text", "corpora.tables")
+READERS_DOOR = {
+    READERS: {
+        "MAX_PROCESSES", "NOT_DESCRIBED", "SKIPPED_FOLDERS", "Globs", "ReadingReport", "SourceFile", "Unreadable",
+        "describe_left_out", "describe_unread", "draw_page", "is_picture_file", "list_readers", "read_file",
+        "read_rows", "read_source", "readers", "shorten_title", "source_items",
+    },
+    f"{READERS}.fingerprint": {"readers_mark"},
+    f"{READERS}.markup.markdown": {"blocks"},
+    f"{READERS}.picture_descriptions": {"clean_description", "insert_descriptions"},
+}  # fmt: skip
+"""Module -> the names that code outside of the readers may import from it."""
 
 
 def place(folder: str, module: str) -> int | None:
@@ -76,3 +90,20 @@ def test_folders_have_few_modules() -> None:
     paths = modules().values()
     sizes = Counter(path.parent for path in paths if path.name != "__init__.py")
     assert {folder.name: size for folder, size in sizes.items() if size > MAX_MODULES} == {}
+
+
+def test_readers_could_be_a_library() -> None:
+    """The readers import little of Turnmark, and other code imports only a few of their names."""
+    below = tuple(f"turnmark.{name}" for name in BELOW_READERS)
+    imported: set[str] = set()
+    used: dict[str, set[str]] = defaultdict(set)
+    for name, path in modules().items():
+        if f"{name}.".startswith(f"{READERS}."):
+            imported |= {target for target in graph()[name] if not f"{target}.".startswith(f"{READERS}.")}
+            continue
+        assert {target for target in graph()[name] if f"{target}.".startswith(f"{READERS}.")} <= set(READERS_DOOR), name
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{READERS}."):
+                used[str(node.module)] |= {alias.name for alias in node.names}
+    assert [name for name in sorted(imported) if not f"{name}.".startswith(tuple(f"{each}." for each in below))] == []
+    assert used == READERS_DOOR

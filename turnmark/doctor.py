@@ -310,7 +310,7 @@ def names_by_role() -> dict[str, dict[str, Entry]]:
     """Return the names of each role (plural), without importing their code."""
     from turnmark.assistant.llm.generators.registry import GENERATORS
     from turnmark.assistant.turn.step_forms import all_forms
-    from turnmark.corpora.readers.registry import list_readers
+    from turnmark.corpora.readers import list_readers
     from turnmark.evaluation.benchmarks.mtrag.data import MODE_DESCRIPTIONS
     from turnmark.retrieval.embedding.embedders import EMBEDDERS
     from turnmark.retrieval.search.rerankers import RERANKERS

@@ -387,13 +387,12 @@ def test_ignores_an_outdated_list_of_files(folder, monkeypatch, spoiled):
 
 @pytest.mark.parametrize("name", ["chunking.py", "readers/pandoc.lua"])
 def test_reads_files_again_after_a_change_of_the_readers(tmp_path, monkeypatch, name):
-    from turnmark.corpora import chunking
-    from turnmark.retrieval.index import source_reading
+    from turnmark.corpora.readers import fingerprint
 
-    here = Path(chunking.__file__).parent
+    here = Path(fingerprint.__file__).parents[1]
     copied = shutil.copytree(here, tmp_path / "corpora", ignore=shutil.ignore_patterns("demo", "__pycache__"))
-    monkeypatch.setattr(chunking, "__file__", str(copied / "chunking.py"))
-    before = source_reading.readers_mark.__wrapped__()
-    assert source_reading.readers_mark.__wrapped__() == before
+    monkeypatch.setattr(fingerprint, "__file__", str(copied / "readers/fingerprint.py"))
+    before = fingerprint.readers_mark.__wrapped__()
+    assert fingerprint.readers_mark.__wrapped__() == before
     (copied / name).write_text((copied / name).read_text("utf-8") + "\n", encoding="utf-8")
-    assert source_reading.readers_mark.__wrapped__() != before
+    assert fingerprint.readers_mark.__wrapped__() != before

@@ -170,8 +170,7 @@ def _build(
     carry_out: Callable[[Callable[[Progress], BuildReport]], BuildReport] = build_with_bar,
 ) -> None:
     """Carry out a checked build and report it."""
-    from turnmark.corpora.readers.pictures.collector import NOT_DESCRIBED
-    from turnmark.corpora.readers.report import describe_left_out, describe_unread
+    from turnmark.corpora.readers import NOT_DESCRIBED, describe_left_out, describe_unread
     from turnmark.retrieval.index.build import build_index
 
     report = carry_out(
@@ -236,8 +235,7 @@ def _report(report: BuildReport, as_json: bool, err: bool) -> None:
 def _check_build(request: BuildRequest, errors: ErrorCollector) -> None:
     """Check all arguments of a build and report all mistakes at once."""
     from turnmark.core.home import check_name
-    from turnmark.corpora.readers import read_source
-    from turnmark.corpora.readers.folder import Globs
+    from turnmark.corpora.readers import Globs, read_source
     from turnmark.retrieval.embedding.embedders import DEFAULT_EMBEDDER, EMBEDDERS
     from turnmark.retrieval.index.folder_watch import check_watch
     from turnmark.retrieval.index.picture_descriptions import NO_DESCRIBER, open_describer

@@ -13,8 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from turnmark.assistant.serving.request_bodies import RejectedRequest
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
-from turnmark.corpora.readers.common.prose import Unreadable
-from turnmark.corpora.readers.isolation import draw_page
+from turnmark.corpora.readers import Unreadable, draw_page
 from turnmark.corpora.types import MEDIA_TYPES, Passage
 from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.search.opened_index import StoredIndex

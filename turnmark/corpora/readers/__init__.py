@@ -2,6 +2,10 @@
 
 The table in `turnmark.corpora.readers.registry` lists the file types and their readers. Nothing is fetched from the
 network.
+
+This package could be a library of its own. It imports `core`, the types of `corpora`, JSON Lines, text and tables, and
+nothing else of Turnmark. Other code imports the names of `__all__`. Three modules that load more are imported by their
+own names: `fingerprint`, `picture_descriptions` and `markup.markdown`. `tests/test_rooms.py` has the list.
 """
 
 from __future__ import annotations
@@ -13,11 +17,19 @@ from pathlib import Path
 from turnmark.core.errors import RequestError
 from turnmark.corpora.jsonl_rows import JsonRow, get_non_blank, get_string, parse_rows
 from turnmark.corpora.readers.common.plain_text import read_text
-from turnmark.corpora.readers.common.prose import UndescribedPicture, Unreadable, WrongFileType
-from turnmark.corpora.readers.folder import Globs, SourceFile, walk
-from turnmark.corpora.readers.registry import MAX_BYTES, Reader, no_progress, readers
-from turnmark.corpora.readers.report import ReadingReport
+from turnmark.corpora.readers.common.prose import UndescribedPicture, Unreadable, WrongFileType, shorten_title
+from turnmark.corpora.readers.folder import SKIPPED_FOLDERS, Globs, SourceFile, walk
+from turnmark.corpora.readers.isolation import MAX_PROCESSES, draw_page, read_isolated
+from turnmark.corpora.readers.pictures.collector import NOT_DESCRIBED
+from turnmark.corpora.readers.registry import MAX_BYTES, Reader, is_picture_file, list_readers, no_progress, readers
+from turnmark.corpora.readers.report import ReadingReport, describe_left_out, describe_unread
 from turnmark.corpora.types import Document, Problem
+
+__all__ = [
+    "MAX_PROCESSES", "NOT_DESCRIBED", "SKIPPED_FOLDERS", "Globs", "ReadingReport", "SourceFile", "Unreadable",
+    "describe_left_out", "describe_unread", "draw_page", "is_picture_file", "list_readers", "read_file", "read_rows",
+    "read_source", "readers", "shorten_title", "source_items",
+]  # fmt: skip
 
 CORPUS_FILE = "corpus.jsonl"  # a folder that contains it is a BEIR data set; its other files are not read
 
@@ -156,8 +168,6 @@ def _read(
     reader: Reader | None, path: Path, relative: str, report: ReadingReport, pictures: Path | None
 ) -> Iterator[Document | Problem]:
     if reader is not None and (reader.isolated or pictures):  # a decoder of pictures needs limits
-        from turnmark.corpora.readers.isolation import read_isolated
-
         yield from read_isolated(reader.target, path, relative, report.tell, pictures)
         return
     result = (reader.load() if reader else read_text)(path, relative, no_progress)

@@ -8,9 +8,8 @@ from typing import Any
 
 from turnmark.core.errors import RequestError
 from turnmark.corpora.jsonl_rows import json_lines
-from turnmark.corpora.readers.common.prose import Unreadable, date_part, shorten_title, title_from_name
+from turnmark.corpora.readers.common.prose import Unreadable, clean_text, date_part, shorten_title, title_from_name
 from turnmark.corpora.readers.markup.markdown import parse_markdown
-from turnmark.corpora.readers.office.archive import clean_text
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document, Problem
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from turnmark.corpora.readers.common.prose import Unreadable, parse_text
-from turnmark.corpora.readers.office.archive import clean_text
+from turnmark.corpora.readers.common.prose import Unreadable, clean_text, parse_text
 from turnmark.corpora.readers.registry import ProgressCallback, ReadFunction
 from turnmark.corpora.types import Document
 

@@ -15,6 +15,7 @@ from quopri import decodestring
 from turnmark.corpora.readers.common.encoded_data import without_encoded_data
 from turnmark.corpora.readers.common.prose import (
     Unreadable,
+    clean_text,
     date_part,
     declared_encoding,
     decode,
@@ -24,7 +25,6 @@ from turnmark.corpora.readers.common.prose import (
 )
 from turnmark.corpora.readers.markup.html import parse_html
 from turnmark.corpora.readers.markup.markdown import blocks
-from turnmark.corpora.readers.office.archive import clean_text
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Block, Document, Problem
 

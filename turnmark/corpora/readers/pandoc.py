@@ -18,7 +18,14 @@ from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, TemporaryFile
 
 from turnmark.corpora.readers.common.encodings import decode_or_guess
-from turnmark.corpora.readers.common.prose import Unreadable, WrongFileType, declared_encoding, decode, parse_text
+from turnmark.corpora.readers.common.prose import (
+    Unreadable,
+    WrongFileType,
+    clean_text,
+    declared_encoding,
+    decode,
+    parse_text,
+)
 from turnmark.corpora.readers.markup.markdown import parse_markdown
 from turnmark.corpora.readers.office.archive import (
     EPUB,
@@ -26,7 +33,6 @@ from turnmark.corpora.readers.office.archive import (
     WORD,
     OfficeMetadata,
     check_packed,
-    clean_text,
     is_said_in,
     read_metadata,
     read_part,

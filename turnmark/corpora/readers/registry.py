@@ -11,7 +11,7 @@ import importlib.metadata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Protocol
 
 from turnmark.core.specs import Entry
@@ -73,7 +73,7 @@ def load(target: str) -> ReadFunction:
 
 
 _PACKAGE = "turnmark.corpora.readers."
-PICTURE_FILE_READER = _PACKAGE + "pictures.picture_files:read_picture"
+_PICTURE_FILE_READER = _PACKAGE + "pictures.picture_files:read_picture"
 _PANDOC = _PACKAGE + "pandoc:"
 _OFFICE = _PACKAGE + "office."
 _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
@@ -112,7 +112,7 @@ _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
         ".png .jpg .jpeg .webp .gif .tif .tiff .bmp",
         Reader(
             "pictures, if a build describes them",
-            PICTURE_FILE_READER,
+            _PICTURE_FILE_READER,
             isolated=False,
             site_part=True,
         ),
@@ -135,6 +135,12 @@ def readers() -> dict[str, Reader]:
         package = point.dist.name if point.dist else "an entry point"
         table.setdefault(point.name.lower(), Reader(f"from {package}", point.value))
     return table
+
+
+def is_picture_file(path: str) -> bool:
+    """Return whether a file is a picture, by its suffix."""
+    reader = readers().get(PurePath(path).suffix.lower())
+    return reader is not None and reader.target == _PICTURE_FILE_READER
 
 
 def list_readers() -> dict[str, Entry]:

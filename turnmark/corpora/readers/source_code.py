@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from turnmark.corpora.readers.common.prose import Unreadable, WrongFileType, declared_encoding, decode
+from turnmark.corpora.readers.common.prose import Unreadable, WrongFileType, clean_text, declared_encoding, decode
 from turnmark.corpora.readers.markup.markdown import blocks
-from turnmark.corpora.readers.office.archive import clean_text
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document
 

@@ -26,7 +26,8 @@ from turnmark.core.console import NoProgress, Progress, shown_progress
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import check_name, file_sha256, write_json
 from turnmark.core.untrusted import one_line
-from turnmark.corpora.readers.report import ReadingReport, describe_unread
+from turnmark.corpora.readers import ReadingReport, describe_unread
+from turnmark.corpora.readers.fingerprint import readers_mark
 from turnmark.corpora.text.languages import MAX_CHARACTERS, detect_languages
 from turnmark.corpora.types import Passage, Problem
 from turnmark.retrieval.embedding.choose_embedder import (
@@ -59,7 +60,6 @@ from turnmark.retrieval.index.source_reading import (
     SourceReader,
     known_of,
     read_known,
-    readers_mark,
     write_known,
 )
 from turnmark.retrieval.ranking.vectors import FLAT_LIMIT

@@ -16,10 +16,8 @@ from pathlib import Path
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import home
 from turnmark.core.untrusted import one_line
-from turnmark.corpora.readers.folder import SKIPPED_FOLDERS
-from turnmark.corpora.readers.registry import readers
+from turnmark.corpora.readers import SKIPPED_FOLDERS, is_picture_file, readers
 from turnmark.retrieval.index.build import BuildReport, build_again
-from turnmark.retrieval.index.picture_build import is_picture_file
 from turnmark.retrieval.search.opened_index import SearchableIndex, indexes_folder
 from turnmark.retrieval.services.ray_cluster import LOCAL
 from turnmark.retrieval.storage.manifest import Manifest, read_manifest

@@ -10,12 +10,12 @@ import pickle
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from turnmark.core.console import Progress, notify
 from turnmark.core.untrusted import one_line
+from turnmark.corpora.readers import is_picture_file
 from turnmark.corpora.readers.picture_descriptions import insert_descriptions
-from turnmark.corpora.readers.registry import PICTURE_FILE_READER, readers
 from turnmark.corpora.text.segmentation import heading_text
 from turnmark.corpora.types import DescribedPicture, Document, Picture, Problem
 from turnmark.retrieval.index.picture_descriptions import DescribingPlan, Descriptions, PictureDescriber, PictureTask
@@ -148,12 +148,6 @@ class BuildPictures:
     def _task(self, entry: SourceEntry, document: Document, picture: Picture) -> PictureTask:
         file, place = self.staging / picture.file_name, _place(entry.path or document.id, picture)
         return PictureTask(picture, file, place, document.title, _heading_above(document, picture))
-
-
-def is_picture_file(path: str) -> bool:
-    """Return whether a file of the source is a picture, by its suffix."""
-    reader = readers().get(PurePath(path).suffix.lower())
-    return reader is not None and reader.target == PICTURE_FILE_READER
 
 
 def _place(file: str, picture: Picture) -> str:

@@ -6,8 +6,6 @@ and the size limits of passages are the same. The list of these files is `files.
 
 from __future__ import annotations
 
-import hashlib
-import importlib.metadata
 import json
 import threading
 import time
@@ -15,7 +13,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,13 +22,7 @@ from pydantic import Field, ValidationError
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.home import write_atomic
 from turnmark.core.record import Record
-from turnmark.corpora import chunking
-from turnmark.corpora.readers import read_file, source_items
-from turnmark.corpora.readers.folder import SourceFile
-from turnmark.corpora.readers.isolation import MAX_PROCESSES
-from turnmark.corpora.readers.pdf.extraction import ocr
-from turnmark.corpora.readers.registry import GROUP, readers
-from turnmark.corpora.readers.report import ReadingReport
+from turnmark.corpora.readers import MAX_PROCESSES, ReadingReport, SourceFile, read_file, readers, source_items
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval.index.components import Window
 from turnmark.retrieval.storage.passage_store import PassageStore
@@ -42,10 +34,6 @@ SETTLED_NS = 2_000_000_000
 resolution of the file system's clock can keep its size and time, so the next build reads unsettled files again."""
 MAX_WAITING_ENTRIES = 256
 """Number of files that wait behind one that is being read, so that files further on can be read ahead."""
-_LIBRARIES = (
-    "beautifulsoup4", "chardet", "lxml", "markdown-it-py", "openpyxl", "pypandoc_binary", "pypdfium2",
-    "python-calamine",
-)  # fmt: skip
 
 
 class FileStamp(NamedTuple):
@@ -78,28 +66,6 @@ class KnownFiles(Record):
     generation: int
     made_by: str
     files: dict[str, KnownFile]
-
-
-@cache
-def readers_mark() -> str:
-    """Return a fingerprint of the code that reads files and cuts passages, and of its libraries."""
-    digest = hashlib.sha256()
-    folder = Path(chunking.__file__).parent
-    for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.lua"))):
-        digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
-    versions = [f"{name} {_version(name)}" for name in _LIBRARIES]
-    for entry in sorted(importlib.metadata.entry_points(group=GROUP)):
-        versions.append(f"{entry.name} {entry.value} {entry.dist.version if entry.dist else ''}")
-    versions.append(f"rapidocr {ocr.is_installed()}")  # RapidOCR reads scans
-    digest.update("\n".join(versions).encode())
-    return digest.hexdigest()
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:  # the pandoc package does not exist for every platform
-        return ""
 
 
 def read_known(folder: Path, generation: int, made_by: str) -> dict[str, KnownFile]:

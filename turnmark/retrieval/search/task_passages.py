@@ -9,7 +9,7 @@ from statistics import fmean
 import numpy as np
 
 from turnmark.corpora.chunking import chunk, regex_tokens
-from turnmark.corpora.readers.common.prose import shorten_title
+from turnmark.corpora.readers import shorten_title
 from turnmark.corpora.readers.markup.markdown import blocks
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.embedding.vector_cache import Embed

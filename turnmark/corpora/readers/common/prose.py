@@ -116,6 +116,14 @@ def is_utf8(data: bytes) -> bool:
     return True
 
 
+_UNSAFE = re.compile("\x1b\\[[\\d;]*[A-Za-z]|[\0-\x08\x0b\x0c\x0e-\x1f\xad\ud800-\udfff]")
+
+
+def clean_text(text: str) -> str:
+    """Remove control characters, terminal color codes, soft hyphens and lone surrogates, and normalize newlines."""
+    return _UNSAFE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
 def _line_number(data: bytes, offset: int) -> int:
     return data[:offset].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
 

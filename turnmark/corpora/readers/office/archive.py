@@ -289,11 +289,3 @@ def is_said_in(title: str, opening: str) -> bool:
     opening_words = {*words(opening)}
     said = words(title)
     return bool(said) and sum(word in opening_words for word in said) >= 0.7 * len(said)
-
-
-_UNSAFE = re.compile("\x1b\\[[\\d;]*[A-Za-z]|[\0-\x08\x0b\x0c\x0e-\x1f\xad\ud800-\udfff]")
-
-
-def clean_text(text: str) -> str:
-    """Remove control characters, terminal color codes, soft hyphens and lone surrogates, and normalize newlines."""
-    return _UNSAFE.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from turnmark.corpora.readers.office.archive import clean_text
+from turnmark.corpora.readers.common.prose import clean_text
 from turnmark.corpora.readers.office.number_format import format_value
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"

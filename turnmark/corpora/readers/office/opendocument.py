@@ -13,11 +13,10 @@ from typing import Any
 
 from lxml import etree
 
-from turnmark.corpora.readers.common.prose import Unreadable
+from turnmark.corpora.readers.common.prose import Unreadable, clean_text
 from turnmark.corpora.readers.office.archive import (
     OPEN_DOCUMENT,
     check_packed,
-    clean_text,
     parse_extra,
     parse_part,
     read_metadata,

@@ -18,13 +18,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from turnmark.corpora.readers.common.encodings import decode_or_guess
-from turnmark.corpora.readers.common.prose import Unreadable, title_from_name
+from turnmark.corpora.readers.common.prose import Unreadable, clean_text, title_from_name
 from turnmark.corpora.readers.markup.markdown import parse_markdown
 from turnmark.corpora.readers.office.archive import (
     WORKBOOK,
     OfficeMetadata,
     check_packed,
-    clean_text,
     count_comments,
     is_strict_part,
     read_metadata,

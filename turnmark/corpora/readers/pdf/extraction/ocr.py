@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from turnmark.core.home import home, write_atomic
 from turnmark.core.record import Record
-from turnmark.corpora.readers.pdf.extraction import ocr
 from turnmark.corpora.readers.pdf.extraction.orientation import PageMarks, upright_pages
 from turnmark.corpora.readers.pdf.page.geometry import Box, turn_point
 from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Word
@@ -46,10 +45,10 @@ def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: 
     unread = [index for index, page in enumerate(pages) if page.unread]
     if not unread:
         return ScanNotes([], 0)
-    if not ocr.is_installed():
+    if not is_installed():
         where = _page_ranges(unread)
         return ScanNotes(
-            [f"{where} without text that can be read, so probably scanned; to read them: {ocr.INSTALL_COMMAND}"], 0
+            [f"{where} without text that can be read, so probably scanned; to read them: {INSTALL_COMMAND}"], 0
         )
     doubtful: list[int] = []
     guessed = 0
@@ -58,17 +57,17 @@ def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: 
         progress(index + 1, len(pages), said)
         page = document[index]
         try:
-            read = ocr.recognize(page)
+            read = recognize(page)
         finally:
             page.close()
         pages[index] = read.page
         guessed += read.guessed
         if read.confidence is not None:
             said = f"OCR, confidence {read.confidence:.2f}"
-            if read.confidence < ocr.MIN_PAGE_CONFIDENCE:
+            if read.confidence < MIN_PAGE_CONFIDENCE:
                 doubtful.append(index)
     progress(len(pages), len(pages))
-    ocr.even_sizes(pages, [pages[index] for index in unread])
+    even_sizes(pages, [pages[index] for index in unread])
     if not doubtful:
         return ScanNotes([], 0)
     doubt = f"{_page_ranges(doubtful)} read by OCR, but hardly legible; lines that it only guessed are left out"
