@@ -30,13 +30,13 @@ config.ConfigOverIndex = Annotated[AssistantConfig, *config.ConfigOverIndex.__me
 
 import turnmark as tm
 from tests.docs.commandline import commands, root
-from turnmark.assistant import settings
+from turnmark.assistant import config_files
 
 seen = {}
 for name in sys.argv[1:]:
     options = [one for one in commands()[name].params if "--patience" in one.opts]
     seen[name] = [[one.help, one.metavar, one.default, one.hidden] for one in options]
-values = settings.defaults_of(root(), "ask", settings.sources())
+values = config_files.defaults_of(root(), "ask", config_files.sources())
 seen["file"] = values.get("patience")
 index = tm.Index.build("documents", "notes", retriever="bm25")
 seen["keyword"] = tm.Assistant(index, patience=5).config.patience
@@ -77,7 +77,6 @@ def test_a_new_setting_of_the_record_is_in_every_command_in_files_and_in_python(
     )
     assert ran.returncode == 0, ran.stderr
     seen = json.loads(ran.stdout)
-    declared = [["Seconds to wait", "SECONDS", "7", True]]
     declared = [["Seconds to wait", "SECONDS", "7", True]]
     assert {name: seen[name] for name in COMMANDS} == dict.fromkeys(COMMANDS, declared)
     assert (seen["file"], seen["keyword"]) == ("3", 5)
