@@ -47,6 +47,8 @@ ORDER = {
 }  # fmt: skip
 """Folder with rooms -> its rooms and modules. Each imports from itself and from those before it."""
 MAX_MODULES = 15
+PLUG_INS = ("turnmark.retrieval.services", "turnmark.assistant.adapters", "turnmark.evaluation.runs.ray_workers")
+"""Rooms and modules for Ray, Elasticsearch and LlamaIndex. Specs name them, and functions import them when needed."""
 READERS = "turnmark.corpora.readers"
 BELOW_READERS = ("core", "corpora.types", "corpora.jsonl_rows", "corpora.text", "corpora.tables")
 READERS_DOOR = {
@@ -79,6 +81,17 @@ def test_imports_point_back_along_the_rooms() -> None:
                 if here is not None and there is not None and there > here:
                     wrong.append(f"{name} imports {target}")
     assert not wrong
+
+
+def test_plug_ins_are_imported_only_when_they_are_used() -> None:
+    """Imports under TYPE_CHECKING and in functions are allowed."""
+    importers = set()
+    for name, path in modules().items():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom) and node.module and not name.startswith(PLUG_INS):
+                targets = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+                importers |= {name for target in targets if target.startswith(PLUG_INS)}
+    assert not importers
 
 
 def test_every_folder_with_rooms_has_an_order() -> None:

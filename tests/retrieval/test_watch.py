@@ -305,7 +305,7 @@ def test_killed_build_loses_nothing(folder):
     # The first build of the watch says "half" when its files are half written, and waits there to be killed.
     first = (
         "import time\n"
-        "from turnmark.retrieval import build\n"
+        "from turnmark.retrieval.index import build\n"
         "real = build.write_checksums\n"
         "def half(folder, manifest):\n"
         "    if manifest.generation > 1: print('half', flush=True); time.sleep(600)\n"

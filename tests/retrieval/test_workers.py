@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
+from turnmark.core import engines
+from turnmark.core.engines import check_engine
 from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError
 from turnmark.retrieval.index.build import build_index
-from turnmark.retrieval.services import ray_cluster
-from turnmark.retrieval.services.ray_cluster import check_engine, connect, worker_resources
+from turnmark.retrieval.services.ray_cluster import connect, worker_resources
 
 
 @pytest.fixture
 def with_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend that Ray is installed: only the name of the module is looked up."""
-    monkeypatch.setattr(ray_cluster, "find_spec", lambda name: name)
+    monkeypatch.setattr(engines, "find_spec", lambda name: name)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_refuses_unknown_engines(engine: str, with_ray: None) -> None:
 
 
 def test_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(ray_cluster, "find_spec", lambda _: None)
+    monkeypatch.setattr(engines, "find_spec", lambda _: None)
     (tmp_path / "a.md").write_text("# A\n\nText.\n")
     with pytest.raises(MissingExtra, match=r"--engine ray://head needs .*pip install 'turnmark\[ray\]'"):
         build_index(tmp_path, "n", engine="ray://head")

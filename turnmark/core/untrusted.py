@@ -2,23 +2,23 @@
 
 All text from files, people, models, servers and other people's code is untrusted.
 
-| the text is written                               | use                               |
-|---------------------------------------------------|-----------------------------------|
-| to the terminal or a page, on several lines       | `printable`                       |
-| as one line: a message, a note, a cell, a title   | `one_line`                        |
-| as one line of a rich table or text               | `rich_line`                       |
-| into an error message, where it may be long       | `excerpt`                         |
-| to a file, a server or JSON, otherwise unchanged  | `valid_text`                      |
-| anywhere, and it may contain a known secret       | `redact`                          |
-| as the error of a library or server               | `describe_error`                  |
-| into a reply, where `[2]` would be a citation     | `escape_marks`                    |
-| into a Markdown file                              | `escape_markdown(printable(…))`   |
-| into Markdown, as one line                        | `escape_markdown_line`            |
-| into Markdown, as a cell of a report's table      | `escape_cell`                     |
-| into LaTeX                                        | `escape_latex`                    |
-| into a prompt, with `> ` before each line         | `quote_lines`                     |
-| into a prompt, between two marks with a tag       | `fence`, with one `fence_tag`     |
-| into a prompt in any other way                    | `break_control_marks`             |
+| the text is written                               | use                                  |
+|---------------------------------------------------|--------------------------------------|
+| to the terminal or a page, on several lines       | `make_printable`                     |
+| as one line: a message, a note, a cell, a title   | `one_line`                           |
+| as one line of a rich table or text               | `rich_line`                          |
+| into an error message, where it may be long       | `excerpt`                            |
+| to a file, a server or JSON, otherwise unchanged  | `valid_text`                         |
+| anywhere, and it may contain a known secret       | `redact`                             |
+| as the error of a library or server               | `describe_error`                     |
+| into a reply, where `[2]` would be a citation     | `escape_marks`                       |
+| into a Markdown file                              | `escape_markdown(make_printable(…))` |
+| into Markdown, as one line                        | `escape_markdown_line`               |
+| into Markdown, as a cell of a report's table      | `escape_cell`                        |
+| into LaTeX                                        | `escape_latex`                       |
+| into a prompt, with `> ` before each line         | `quote_lines`                        |
+| into a prompt, between two marks with a tag       | `fence`, with one `fence_tag`        |
+| into a prompt in any other way                    | `break_control_marks`                |
 
 `Prompt.render` breaks control marks in every value. HTML is escaped by the template of each page
 (`turnmark.evaluation.report.html_page`), JSON on standard output by `turnmark.core.console.print_json`.

@@ -234,13 +234,13 @@ def _report(report: BuildReport, as_json: bool, err: bool) -> None:
 
 def _check_build(request: BuildRequest, errors: ErrorCollector) -> None:
     """Check all arguments of a build and report all mistakes at once."""
+    from turnmark.core.engines import check_engine
     from turnmark.core.home import check_name
     from turnmark.corpora.readers import Globs, read_source
     from turnmark.retrieval.embedding.embedders import DEFAULT_EMBEDDER, EMBEDDERS
     from turnmark.retrieval.index.folder_watch import check_watch
     from turnmark.retrieval.index.picture_descriptions import NO_DESCRIBER, open_describer
     from turnmark.retrieval.search.retriever_factory import build_settings, retriever_to_build
-    from turnmark.retrieval.services.ray_cluster import check_engine
 
     errors.collect(read_source, request.source)
     path = os.path.realpath(request.source)

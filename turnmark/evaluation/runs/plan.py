@@ -574,9 +574,9 @@ def _packages(request: EvalRequest, task: Task, flags: CheckedSpecs) -> list[str
 def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
     """Check the specs, prompts, steps and budget of a request; these checks do not depend on the benchmark."""
     from turnmark.assistant.llm.generators.registry import open_generator
+    from turnmark.core.engines import check_engine
     from turnmark.evaluation.calls.cost_estimates import open_ledger
     from turnmark.evaluation.prompts import own_prompts
-    from turnmark.retrieval.services.ray_cluster import check_engine
 
     errors.collect(check_engine, request.engine)
     if request.scoring:

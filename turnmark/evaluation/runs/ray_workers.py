@@ -17,6 +17,7 @@ from typing import Any
 from turnmark.assistant.llm.calls.protocols import ON_RATE_LIMIT, Generator, GeneratorError
 from turnmark.assistant.llm.generators.response_cache import CachedGenerator, with_cache
 from turnmark.assistant.types import Usage
+from turnmark.core.engines import LOCAL
 from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
 from turnmark.evaluation.records import RunManifest, Sample
 from turnmark.evaluation.runs.benchmark_run import load_models, open_retrievers
@@ -25,7 +26,7 @@ from turnmark.evaluation.runs.sample_scheduler import GRACE_SECONDS, AnswerItem,
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.request import EvalRequest
 from turnmark.evaluation.tasks.task import Task
-from turnmark.retrieval.services.ray_cluster import LOCAL, WorkerLost, Workers
+from turnmark.retrieval.services.ray_cluster import WorkerLost, Workers
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,10 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from turnmark.core.console import NoProgress, Progress, shown_progress
+from turnmark.core.engines import LOCAL, check_engine
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import check_name, file_sha256, write_json
 from turnmark.core.untrusted import one_line
@@ -69,7 +70,6 @@ from turnmark.retrieval.search.rebuild_commands import add_bm25_options, spec_of
 from turnmark.retrieval.search.retriever_factory import build_settings, retriever_to_build
 from turnmark.retrieval.search.retriever_kinds import RETRIEVERS
 from turnmark.retrieval.search.score_thresholds import calibrate_sure_score
-from turnmark.retrieval.services.ray_cluster import LOCAL, Workers, check_engine
 from turnmark.retrieval.storage import chroma
 from turnmark.retrieval.storage.manifest import FORMAT, BuildSettings, Manifest, read_manifest
 from turnmark.retrieval.storage.passage_store import Checkpoint, PassageStore, drop_checkpoint
@@ -80,6 +80,9 @@ from turnmark.retrieval.tables.table_writer import (
     CurrentTables,
     TableWriter,
 )
+
+if TYPE_CHECKING:
+    from turnmark.retrieval.services.ray_cluster import Workers
 
 BLOCK_PASSAGES = 256
 """Number of passages that are sorted by length together. A part of them is embedded and checkpointed at a time."""
@@ -527,6 +530,8 @@ class Build:
         with ExitStack() as stack:
             workers = None
             if self.engine != LOCAL and any(totals):
+                from turnmark.retrieval.services.ray_cluster import Workers
+
                 without_server = self.settings.model_copy(update={"server": None})  # workers must not get its token
                 workers = stack.enter_context(
                     Workers(self.engine, open_encoders, (without_server,), mark=models.mark())

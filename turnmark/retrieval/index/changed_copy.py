@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.core.console import NoProgress, Progress
+from turnmark.core.engines import LOCAL
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.index.build import CALIBRATED_FIELDS, Build, copy_embeddings
 from turnmark.retrieval.index.components import Encoder
@@ -14,7 +15,6 @@ from turnmark.retrieval.index.source_reading import KnownFile, SourceReader
 from turnmark.retrieval.search.opened_index import StoredIndex
 from turnmark.retrieval.search.rebuild_commands import spec_of_components
 from turnmark.retrieval.search.retriever_factory import build_settings
-from turnmark.retrieval.services.ray_cluster import LOCAL
 from turnmark.retrieval.storage.manifest import Manifest
 from turnmark.retrieval.storage.passage_store import Checkpoint, PassageStore
 

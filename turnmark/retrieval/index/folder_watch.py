@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from turnmark.core.engines import LOCAL
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import home
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.readers import SKIPPED_FOLDERS, is_picture_file, readers
 from turnmark.retrieval.index.build import BuildReport, build_again
 from turnmark.retrieval.search.opened_index import SearchableIndex, indexes_folder
-from turnmark.retrieval.services.ray_cluster import LOCAL
 from turnmark.retrieval.storage.manifest import Manifest, read_manifest
 
 QUIET_MS, MAX_BURST_MS = 400, 4000

@@ -16,14 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError
+from turnmark.core.engines import check_engine
+from turnmark.core.errors import TurnmarkError
 from turnmark.core.home import home
 
-LOCAL = "local"
 TASKS_PER_SLOT = 2
 """Tasks assigned per task that a worker can run at a time: one is running, and one is waiting."""
 MAX_LOST_WORKERS = 3
@@ -37,7 +36,6 @@ WORKER_CORES = 4
 """Cores of a worker without a GPU; all cores of its node if there are fewer."""
 FORWARDED_VARIABLES = ("TURNMARK_BACKEND", "TURNMARK_PRECISION", "TURNMARK_CACHE", "TURNMARK_DATA", "HF_HUB_OFFLINE")
 """Environment variables that are set for workers. API keys are not included: each node has its own."""
-_ENGINE = re.compile(r"ray(://[A-Za-z0-9._\-]+(:[0-9]{1,5})?|://\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?)?")
 _SHARED_MEMORY_BYTES = 256 << 20
 
 R = TypeVar("R")
@@ -52,16 +50,6 @@ class WorkerLost(TurnmarkError):
 
 class _WorkerDeath(Exception):
     """The worker of a task has died."""
-
-
-def check_engine(engine: str) -> None:
-    """Check `--engine` without connecting to a cluster."""
-    if engine == LOCAL:
-        return
-    if not _ENGINE.fullmatch(engine):
-        raise RequestError(f"--engine {engine!r}: expected local, ray, or ray://HOST[:PORT]")
-    if find_spec("ray") is None:
-        raise MissingExtra(f"--engine {engine}", "ray")
 
 
 def connect(engine: str) -> tuple[Any, bool]:

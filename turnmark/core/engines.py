@@ -1,0 +1,21 @@
+"""The values of `--engine`: models run in this process or on a Ray cluster."""
+
+from __future__ import annotations
+
+import re
+from importlib.util import find_spec
+
+from turnmark.core.errors import MissingExtra, RequestError
+
+LOCAL = "local"
+_RAY = re.compile(r"ray(://[A-Za-z0-9._\-]+(:[0-9]{1,5})?|://\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?)?")
+
+
+def check_engine(engine: str) -> None:
+    """Check `--engine` without connecting to a cluster."""
+    if engine == LOCAL:
+        return
+    if not _RAY.fullmatch(engine):
+        raise RequestError(f"--engine {engine!r}: expected local, ray, or ray://HOST[:PORT]")
+    if find_spec("ray") is None:
+        raise MissingExtra(f"--engine {engine}", "ray")
