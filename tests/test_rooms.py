@@ -19,7 +19,8 @@ ORDER = {
         "calls", "prompts", "generators", "picture_describer",
     ),
     "turnmark.assistant.steps": (
-        "turn_state", "understand", "verify", "retrieve", "answer", "agent", "decide", "revise",
+        "turn_state", "step_results", "step_protocols", "understand", "verify", "retrieve", "answer", "agent", "decide",
+        "revise",
     ),
     "turnmark.corpora": (
         "demo", "downloads", "text", "types", "jsonl_rows", "tables", "chunking", "readers", "benchmarks",

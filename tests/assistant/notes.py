@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.opened import assistant_over
-from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.retrieve.retrieve_sections import hits_of_parts
+from turnmark.assistant.steps.step_results import Evidence, PartEvidence, UnderstoodMessage
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Understanding
 from turnmark.corpora.types import Message, Passage
@@ -82,11 +83,15 @@ def understanding(*parts: str, **fields: Any) -> str:
     return json.dumps({"kind": "question", "leans": False, "rewrite": "", "parts": rows, "procedure": False} | fields)
 
 
-def turn_of(message: str, **fields: Any) -> Turn:
-    """Return a turn whose message was understood unchanged."""
-    turn = Turn(message, **fields)
-    turn.understood(Understanding(rewrite=message, sub_questions=(message,)), "rules")
-    return turn
+def understood_as(message: str, *questions: str, **fields: Any) -> UnderstoodMessage:
+    """Return a message that was understood unchanged, or as some questions."""
+    understanding = Understanding(**{"rewrite": message, "sub_questions": questions or (message,)} | fields)
+    return UnderstoodMessage(understanding, message)
+
+
+def evidence_of(*parts: PartEvidence) -> Evidence:
+    """Return the evidence of some parts, whose hits are numbered in their order."""
+    return Evidence(parts, tuple(hits_of_parts(parts)))
 
 
 class Room:

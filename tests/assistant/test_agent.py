@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.assistant.notes import notes, over, script, turn_of
+from tests.assistant.notes import notes, over, script
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.llm.calls.protocols import ToolCall
@@ -30,6 +30,8 @@ from turnmark.assistant.steps.agent.search_agent import (
     MIN_RESULT_TOKENS,
     RESULTS_FACTOR,
 )
+from turnmark.assistant.steps.step_results import Evidence
+from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.types import Event
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.index.build import build_index
@@ -330,7 +332,7 @@ def test_answer_omits_thoughts_and_calls_are_cached():
 
 
 def tools_over(retriever) -> DocumentTools:
-    return DocumentTools(turn_of("x", retriever=retriever), retriever)
+    return DocumentTools(Turn("x", retriever=retriever), retriever, Evidence(()))
 
 
 def call(name: str, **arguments: object) -> ToolCall:
@@ -399,7 +401,7 @@ def test_tools_show_no_text_twice(manual, calls):
     shown = "\n".join(tools.result(call(name, **arguments), 700).text for name, arguments in calls)
     sentences = re.findall(r"Sentence \d+\.\d+ |Lamps are green|Doors are brown|The kettle is red", shown)
     assert len(sentences) == len(set(sentences))
-    spans = [(hit.passage.document, hit.passage.start, hit.passage.end) for hit in tools.turn.hits]
+    spans = [(hit.passage.document, hit.passage.start, hit.passage.end) for hit in tools.sources.hits]
     for document, start, end in spans:
         assert [span for span in spans if span[0] == document and span[1] < end and start < span[2]] == [
             (document, start, end)
@@ -460,7 +462,7 @@ def test_long_counts_say_how_many_lines_are_omitted(manual):
         assert text.count("\n> - long.md › Part") == shown
         assert f"… and {200 - shown} lines more" in text
     assert result.text.startswith("[1]\n")
-    assert tools.turn.hits[0].passage.document == "3 documents"
+    assert tools.sources.hits[0].passage.document == "3 documents"
 
 
 @pytest.mark.parametrize("room", [80, 150])

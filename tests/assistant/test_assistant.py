@@ -17,10 +17,11 @@ from tests.assistant.notes import over, script
 from tests.patience import PATIENCE
 from turnmark.assistant.llm.calls.protocols import Completion
 from turnmark.assistant.llm.generators.registry import open_generator
+from turnmark.assistant.steps.step_results import Assessment, Draft, Evidence, UnderstoodMessage, assess
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.turn.components import embed_with
 from turnmark.assistant.turn.step_forms import STEPS, all_forms, forms_for, open_steps, profile_of
-from turnmark.assistant.types import Draft, Judgment, Usage
+from turnmark.assistant.types import Judgment, Usage
 from turnmark.core.errors import RequestError
 from turnmark.retrieval.ranking.fusion import RankAndScore
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -31,9 +32,10 @@ class Shrug:
 
     name = "decide"
 
-    def __call__(self, turn: Turn) -> None:
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence) -> Assessment:
         about = "kettle" in turn.message
-        turn.decide(Judgment(decision="unknown" if about else "answer", confidence=0.5, reason="shrugged"))
+        judgment = Judgment(decision="unknown" if about else "answer", confidence=0.5, reason="shrugged")
+        return assess([judgment] * len(evidence.parts))
 
 
 class Shout:
@@ -41,9 +43,9 @@ class Shout:
 
     name = "answer"
 
-    def __call__(self, turn: Turn) -> None:
-        text = f"{turn.hits[0].passage.text.splitlines()[-1].upper()} [1]"
-        turn.draft = Draft(text=text)
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence, assessment: Assessment) -> Draft:
+        text = f"{evidence.hits[0].passage.text.splitlines()[-1].upper()} [1]"
+        return Draft(text, assessment, evidence.hits)
 
 
 def test_runs_third_party_steps_named_by_module(tmp_path):

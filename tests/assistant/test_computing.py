@@ -8,7 +8,7 @@ from typing import Any
 import openpyxl
 import pytest
 
-from tests.assistant.notes import notes, turn_of
+from tests.assistant.notes import notes
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.citations.provenance import provenance_lines
@@ -21,6 +21,8 @@ from turnmark.assistant.steps.agent.document_tools import DocumentTools
 from turnmark.assistant.steps.agent.table_tools import MAX_HINT_ROWS, MAX_HINTS, MAX_RELATED_HINTS
 from turnmark.assistant.steps.retrieve.long_tables import MAX_WHOLE_ROWS, long_tables
 from turnmark.assistant.steps.retrieve.retrieve_sections import grow_sections
+from turnmark.assistant.steps.step_results import Evidence
+from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.verify.computed_values import without_values
 from turnmark.assistant.types import Reply
 from turnmark.corpora.tables.data_tables import LARGE_CELLS
@@ -73,7 +75,7 @@ def results(body: dict[str, Any]) -> list[str]:
 def tools_over(index: str = "t") -> DocumentTools:
     retriever = assistant_over(index).retriever
     assert retriever is not None
-    return DocumentTools(turn_of(ASKED, retriever=retriever), retriever)
+    return DocumentTools(Turn(ASKED, retriever=retriever), retriever, Evidence(()))
 
 
 def called(tools: DocumentTools, name: str, tokens: int = 1500, **arguments: str) -> str:
@@ -187,7 +189,7 @@ def test_long_result_says_what_it_leaves_out(home, tmp_path) -> None:
 def hints_for(message: str) -> str:
     retriever = assistant_over("t").retriever
     assert retriever is not None
-    tools = DocumentTools(turn_of(message, retriever=retriever), retriever)
+    tools = DocumentTools(Turn(message, retriever=retriever), retriever, Evidence(()))
     assert tools.computing is not None
     return tools.computing.hints()
 
@@ -266,7 +268,7 @@ def test_a_row_of_a_large_table_shows_its_table(home, tmp_path) -> None:
     retriever = assistant_over("t").retriever
     assert retriever is not None
     [row] = retriever.search([Query(text="P12345")], 1)[0]
-    tools = DocumentTools(turn_of("How many pieces?", retriever=retriever, hits=[row]), retriever)
+    tools = DocumentTools(Turn("How many pieces?", retriever=retriever), retriever, Evidence((), (row,)))
     assert tools.computing is not None
     assert tools.computing.hints().startswith("> [1] parts (")
     assert "1 time in 1 section of 1 of 2 documents" in called(tools, "grep", words="P12345")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.assistant.notes import evidence_of, understood_as
 from tests.assistant.notes import hit as hit_of
-from tests.assistant.notes import turn_of
 from tests.opened import assistant_over
 from turnmark.assistant.steps.decide import (
     MIN_ANSWER_CONFIDENCE,
@@ -25,7 +25,9 @@ from turnmark.assistant.steps.decide import (
     narrower_query,
 )
 from turnmark.assistant.steps.retrieve.retrieve_sections import RepeatedSearch, SingleSearch, conversation_query
-from turnmark.assistant.steps.turn_state import Part
+from turnmark.assistant.steps.step_protocols import max_rounds
+from turnmark.assistant.steps.step_results import PartEvidence
+from turnmark.assistant.steps.turn_state import Turn
 from turnmark.retrieval.ranking.fusion import RankAndScore
 from turnmark.retrieval.search.opened_index import open_index
 from turnmark.retrieval.search.retriever_factory import open_retriever
@@ -118,24 +120,22 @@ QUESTION = "When did the maker of the toaster die?"
     ],
 )
 def test_narrower_query_starts_with_missing_words(text, query):
-    assert narrower_query(Part(QUESTION, QUESTION, hits=[hit(1, text)])) == query
+    assert narrower_query(PartEvidence(QUESTION, QUESTION, hits=(hit(1, text),))) == query
 
 
-@pytest.mark.parametrize(("step", "rounds"), [(RepeatedSearch(), [True, False]), (SingleSearch(), [False])])
-def test_searches_again_for_uncertain_parts_if_the_step_allows(step, rounds):
-    turn = turn_of(QUESTION)
-    turn.parts[0].hits = [hit(1, "The toaster was made by Ada Berg.", MIN_ANSWER_CONFIDENCE - 0.05)]
-    narrower_queries = []
-    for _ in turn.rounds(step):
-        DecisionByRules()(turn)
-        narrower_queries.append(bool(turn.parts[0].narrower_query))
-    assert narrower_queries == rounds
+@pytest.mark.parametrize(("given", "searches_again"), [(None, True), ((), False)])
+def test_searches_again_for_uncertain_parts_without_given_evidence(given, searches_again):
+    thin = hit(1, "The toaster was made by Ada Berg.", MIN_ANSWER_CONFIDENCE - 0.05)
+    evidence = evidence_of(PartEvidence(QUESTION, QUESTION, hits=(thin,)))
+    assessment = DecisionByRules()(Turn(QUESTION, evidence=given), understood_as(QUESTION), evidence)
+    assert any(assessment.narrower_queries) is searches_again
+    assert [max_rounds(step) for step in (RepeatedSearch(), SingleSearch())] == [2, 1]
 
 
 @pytest.mark.parametrize(("cosine", "decision"), [(0.01, "answer"), (None, "unknown")])
 def test_model_gets_weak_evidence_too(cosine, decision):
-    turn = turn_of("How high is it?")
-    turn.parts[0].hits = [] if cosine is None else [hit(1, "Otters.", cosine)]
-    turn.hits = list(turn.parts[0].hits)
-    DecisionByModel()(turn)
-    assert (turn.judgment.decision, turn.judgment.confidence) == (decision, cosine or 0.0)
+    question = "How high is it?"
+    hits = () if cosine is None else (hit(1, "Otters.", cosine),)
+    evidence = evidence_of(PartEvidence(question, question, hits=hits))
+    judgment = DecisionByModel()(Turn(question), understood_as(question), evidence).judgment
+    assert (judgment.decision, judgment.confidence) == (decision, cosine or 0.0)

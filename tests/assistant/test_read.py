@@ -13,7 +13,7 @@ from turnmark.assistant.citations.marks import cited_numbers
 from turnmark.assistant.citations.not_stated_mark import read_answer
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.assistant.llm.prompts.history import last_turns_within
-from turnmark.assistant.steps.answer.answer_llm import answer_prompt, decision_of, draft_of, format_section
+from turnmark.assistant.steps.answer.answer_llm import answer_prompt, decision_of, format_section, procedure_in
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Event, Understanding
 from turnmark.assistant.wording.refusals import UNKNOWN_TEXT, UNSURE_TEXT
@@ -67,9 +67,9 @@ def test_procedure_is_read_from_the_numbered_list(kitchen):
     assert [step.citations for step in reply.procedure] == [(1,), (1,)]
     assert reply.procedure[0].step == "Fill it with water."
     assert reply.answer == text
-    assert draft_of("It takes 2. 5 litres are too many.").procedure == ()
-    assert draft_of("1. Only one.").procedure == ()
-    assert draft_of("- a [1]\n- b [1]").procedure == ()
+    assert procedure_in("It takes 2. 5 litres are too many.") == ()
+    assert procedure_in("1. Only one.") == ()
+    assert procedure_in("- a [1]\n- b [1]") == ()
 
 
 @pytest.mark.parametrize("gap", ["\n", "\n\n"])
@@ -78,11 +78,11 @@ def test_step_under_a_heading_includes_the_text_below(gap):
         f"### Step 1: Light the oven{gap}Turn it to **220** °C [2].\n\n- Open the door.\n- Wait [1].\n\n"
         f"### Step 2: Bake the bread{gap}Put it in; arr[1] is the tray [2].\n\n## Tips\n\nEnjoy."
     )
-    first, second = draft_of(text).procedure
+    first, second = procedure_in(text)
     assert first.step == "Light the oven Turn it to 220 °C. Open the door. Wait."
     assert first.citations == (2, 1)
     assert second.step == "Bake the bread Put it in; arr[1] is the tray."
-    assert draft_of(f"### Step 1: A{gap}B.\n\n### Step 2: C{gap}D.\n\nEnjoy.").procedure[1].step == "C D."
+    assert procedure_in(f"### Step 1: A{gap}B.\n\n### Step 2: C{gap}D.\n\nEnjoy.")[1].step == "C D."
 
 
 def test_no_call_is_made_if_nothing_is_found(kitchen):

@@ -12,6 +12,7 @@ from rich.console import Console
 from tests.assistant.notes import KETTLE, over, scripted
 from tests.patience import PATIENCE
 from turnmark.assistant.repl.terminal_chat import TerminalChat
+from turnmark.assistant.steps.step_results import CheckedDraft, Draft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.verify.verify_answer import Verification
 from turnmark.core.errors import TurnmarkError
@@ -27,16 +28,16 @@ class SlowVerify(Verification):
         self.may_begin = threading.Event()
         self.failure = failure
 
-    def __call__(self, turn: Turn) -> None:
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, draft: Draft, /) -> CheckedDraft:
         assert self.may_begin.wait(PATIENCE)
         if self.failure:
             raise TurnmarkError(self.failure)
-        super().__call__(turn)
+        return super().__call__(turn, understood, draft)
 
 
 def chat_on_terminal(tmp_path: Path, verify: SlowVerify) -> tuple[TerminalChat, io.StringIO]:
     assistant = over(tmp_path, scripted(tmp_path, ANSWER), steps=("understand=rules",), kettle=KETTLE)
-    assistant.steps["verify"] = verify
+    assistant.steps.verify = verify
     screen = io.StringIO()
     console = Console(file=screen, force_terminal=True, width=200, highlight=False)
     return TerminalChat(assistant, console, interactive=True), screen

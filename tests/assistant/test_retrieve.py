@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby, pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.assistant.notes import Room
+from tests.assistant.notes import Room, understood_as
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.llm.prompts.context_budget import PASSAGE_MARK_TOKENS, count_tokens, cut_material
 from turnmark.assistant.steps.answer.answer_llm import turn_prompt
 from turnmark.assistant.steps.retrieve.retrieve_sections import (
     RepeatedSearch,
     SectionSearch,
+    SingleSearch,
     grow_sections,
     join_passages,
 )
+from turnmark.assistant.steps.step_results import Evidence, UnderstoodMessage, assess
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.turn.components import AssistantParts
-from turnmark.assistant.types import Understanding
+from turnmark.assistant.types import Judgment
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers.markup.markdown import blocks
 from turnmark.corpora.types import CONTINUED_MARK, Document, Passage
@@ -120,19 +123,22 @@ def test_sections_neither_overlap_nor_touch(found, room):
 
 
 def test_small_context_gets_the_best_sections_and_a_note():
-    made = turn("Who feeds otters, who lends boats?", Notes(*CUT), generator=Room(1350, 200))
-    SectionSearch()(made)
-    prompt, notes = turn_prompt(made)
-    assert made.hits
-    assert made.parts[0].hits[0].passage.text in made.hits[0].passage.text
-    assert f"[{len(made.hits)}]\n" in prompt[-1].content, "all chosen sections fit"
+    question = "Who feeds otters, who lends boats?"
+    turn, wide = (
+        Turn(question, config=AssistantConfig(top_k=6), retriever=Notes(*CUT), generator=Room(size, 200))  # type: ignore[arg-type]
+        for size in (1350, 9000)
+    )
+    found = SectionSearch()(turn, understood_as(question), None, None)
+    prompt, notes = turn_prompt(turn, understood_as(question), found.hits)
+    assert found.hits
+    assert found.parts[0].hits[0].passage.text in found.hits[0].passage.text
+    assert f"[{len(found.hits)}]\n" in prompt[-1].content, "all chosen sections fit"
     assert notes == []
-    assert made.notes == ["sections were cut or left out: the model's context is full"]
-    assert cut_material(made.notes) == {"sections"}
-    wide = turn("Who feeds otters, who lends boats?", Notes(*CUT), generator=Room(9000, 200))
-    SectionSearch()(wide)
+    assert turn.notes == ["sections were cut or left out: the model's context is full"]
+    assert cut_material(turn.notes) == {"sections"}
+    more = SectionSearch()(wide, understood_as(question), None, None)
     assert wide.notes == []
-    assert sum(len(hit.passage.text) for hit in wide.hits) > sum(len(hit.passage.text) for hit in made.hits)
+    assert sum(len(hit.passage.text) for hit in more.hits) > sum(len(hit.passage.text) for hit in found.hits)
 
 
 def test_near_duplicates_are_left_out():
@@ -156,78 +162,60 @@ def test_joined_passages_equal_the_document_text(paragraphs, size):
 # -- searches
 
 
-def turn(message: str, retriever: Notes, understanding: Understanding | None = None, **more: object) -> Turn:
-    more.setdefault("config", AssistantConfig(top_k=6))
-    made = Turn(message, retriever=retriever, **more)  # type: ignore[arg-type]
-    made.understood(understanding or Understanding(rewrite=message, sub_questions=(message,)), "rules")
-    return made
-
-
-def compound(*parts: str, phrases: tuple[tuple[str, ...], ...] = ()) -> Understanding:
-    return Understanding(rewrite="Both?", sub_questions=parts, phrases=phrases)
+def search(
+    message: str, notes: Notes, *questions: str, step: SingleSearch = RepeatedSearch(), top_k: int = 6, **fields: Any
+) -> tuple[Turn, UnderstoodMessage, Evidence]:
+    """Run the first round of a retrieve step."""
+    evidence = fields.pop("evidence", None)
+    turn = Turn(message, config=AssistantConfig(top_k=top_k), retriever=notes, evidence=evidence)
+    understood = understood_as(message, *questions, **fields)
+    return turn, understood, step(turn, understood, None, None)
 
 
 def test_searches_each_part_and_the_message():
-    found = Notes(*CUT)
-    understood = compound("Who feeds otters?", "When are boats lent?", phrases=(("pond rules",), ("Mondays", "hire")))
-    made = turn("who feeds otters and boats?", found, understood)
-    RepeatedSearch()(made)
-    assert [(query.text, query.variants) for query in found.asked] == [
+    notes = Notes(*CUT)
+    parts, phrases = ("Who feeds otters?", "When are boats lent?"), (("pond rules",), ("Mondays", "hire"))
+    turn, _, found = search("who feeds otters and boats?", notes, *parts, rewrite="Both?", phrases=phrases)
+    assert [(query.text, query.variants) for query in notes.asked] == [
         ("Who feeds otters?", ("pond rules",)),
         ("When are boats lent?", ("Mondays", "hire")),
-        (
-            "who feeds otters and boats?",
-            ("Both?", "Who feeds otters?", "When are boats lent?", "pond rules", "Mondays", "hire"),
-        ),
+        ("who feeds otters and boats?", ("Both?", *parts, "pond rules", "Mondays", "hire")),
     ]
-    assert [hit.passage.id for hit in made.message_hits] == [row.id for row in made.searches[-1].hits]
-    assert [search.part for search in made.searches] == [0, 1, None]
-    assert "Boats" in made.parts[1].hits[0].passage.text
-    ids = [hit.passage.id for hit in made.hits]
+    assert [hit.passage.id for hit in found.message_hits] == [row.id for row in turn.searches[-1].hits]
+    assert [search.part for search in turn.searches] == [0, 1, None]
+    assert "Boats" in found.parts[1].hits[0].passage.text
+    ids = [hit.passage.id for hit in found.hits]
     assert len(ids) == len(set(ids))
-    assert made.hits[:2] == [part.hits[0] for part in made.parts]
+    assert list(found.hits[:2]) == [part.hits[0] for part in found.parts]
 
 
 def test_second_round_searches_only_for_missing_evidence():
-    found = Notes(*CUT)
-    made = turn(
-        "When are boats fed?",
-        found,
-        compound("Who feeds otters?", "When are boats lent?"),
-        config=AssistantConfig(top_k=2),
-    )
-    RepeatedSearch()(made)
-    first, before = len(found.asked), list(made.parts[1].hits)
-    made.round, made.parts[1].narrower_query = 2, "mondays boats"
-    RepeatedSearch()(made)
-    assert [query.variants for query in found.asked[first:]] == [("mondays boats",)]
-    assert made.searches[-1].round == 2
-    assert made.searches[-1].why == "thin evidence"
-    assert {hit.passage.id for hit in before} <= {hit.passage.id for hit in made.parts[1].hits}
+    notes = Notes(*CUT)
+    turn, understood, first = search("When are boats fed?", notes, "Who feeds otters?", "When are boats lent?", top_k=2)
+    searches = len(notes.asked)
+    unsure = Judgment(decision="partial", confidence=0.3, reason="")
+    second = RepeatedSearch()(turn, understood, first, assess([unsure, unsure], ["", "mondays boats"]))
+    assert [query.variants for query in notes.asked[searches:]] == [("mondays boats",)]
+    assert (turn.searches[-1].round, turn.searches[-1].why) == (2, "thin evidence")
+    before, after = ({hit.passage.id for hit in found.parts[1].hits} for found in (first, second))
+    assert before <= after
 
 
 def test_keeps_lower_ranked_tables_of_found_documents():
     prose = [passage("d", n, f"Otters eat fish {n}.") for n in range(3)]
     ours, other = (passage(name, 9, "| otters | fish |\n|---|---|\n| Tom | 4 |") for name in "de")
-    notes = Notes(*prose[:2], ours, other, prose[2])
-    question = "How many fish do otters eat?"
-    understood = Understanding(standalone=True, rewrite=question, sub_questions=(question,))
-    made = turn(question, notes, understood, config=AssistantConfig(top_k=2))
-    RepeatedSearch()(made)
-    (asked,) = made.parts
-    assert [hit.passage.id for hit in asked.hits] == ["d-0", "d-1"]
-    assert [hit.passage.id for hit in asked.tables] == ["d-9"], "only tables, and only from found documents"
-    assert [hit.passage.id for hit in made.hits] == ["d-0", "d-1"], "the evidence consists of the best hits"
+    _, _, found = search("How many fish do otters eat?", Notes(*prose[:2], ours, other, prose[2]), top_k=2)
+    (part,) = found.parts
+    assert [hit.passage.id for hit in part.hits] == ["d-0", "d-1"]
+    assert [hit.passage.id for hit in part.tables] == ["d-9"], "only tables, and only from found documents"
+    assert found.hits == part.hits, "the evidence consists of the best hits"
 
 
 def test_given_evidence_is_shown_unchanged_without_a_search():
-    found = Notes(*CUT)
-    given_hits = hits(*CUT[:3], CUT[0])
-    made = turn("Who feeds otters?", found, evidence=given_hits)
-    SectionSearch()(made)
-    assert [hit.passage for hit in made.hits] == CUT[:3]
-    assert found.asked == []
-    assert made.searches == []
+    notes, given_hits = Notes(*CUT), hits(*CUT[:3], CUT[0])
+    turn, _, found = search("Who feeds otters?", notes, step=SectionSearch(), evidence=given_hits)
+    assert [hit.passage for hit in found.hits] == CUT[:3]
+    assert (notes.asked, turn.searches) == ([], [])
 
 
 def test_findings_start_with_the_hits_of_the_whole_message():

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.assistant.notes import over
+from tests.assistant.notes import evidence_of, over, understood_as
 from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.assistant.steps.answer.answer_llm import AnswerBySmallModel
+from turnmark.assistant.steps.step_results import PartEvidence, assess
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.types import Understanding
+from turnmark.assistant.types import Judgment
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit
 
@@ -45,14 +46,9 @@ def decision(reader_path: Path, language: str, question: str) -> str:
     hits = [Hit(passage=Passage(id="d-0", document="d", title="", text=text, start=0, end=len(text)), score=1.0)]
     generator = open_generator(f"local:{reader_path}?seed=5&max_tokens=60")
     turn = Turn(question, generator=generator, evidence=hits, trusted=True, languages=(language,))
-    turn.understood(Understanding(rewrite=question, sub_questions=(question,)), "rules")
-    turn.number(hits)
-    for part in turn.parts:
-        part.hits = hits
-        part.judgment = part.judgment.model_copy(update={"decision": "answer"})
-    turn.decide()
-    turn.run(AnswerBySmallModel())
-    return turn.judgment.decision
+    evidence = evidence_of(PartEvidence(question, question, hits=tuple(hits)))
+    assessment = assess([Judgment(decision="answer", confidence=1.0, reason="")])
+    return turn.run(AnswerBySmallModel(), understood_as(question), evidence, assessment).assessment.judgment.decision
 
 
 @pytest.mark.reader

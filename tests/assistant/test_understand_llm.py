@@ -13,6 +13,7 @@ from tests.assistant.endpoint import opened
 from tests.assistant.notes import Room, conversation, prompts_of, understanding, with_model
 from tests.servers import Reset, Say, ScriptedServer, Status
 from turnmark.assistant.llm.prompts.context_budget import count_tokens, cut_material
+from turnmark.assistant.steps.step_results import UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.understand_llm import (
     MAX_CONVERSATION_TOKENS,
@@ -48,26 +49,28 @@ LAPTOP = understanding(
 NARROW = Room(3500, 100)
 
 
-def run_step(*replies, message=FOLLOW_UP, history=TALK, step=None, **more) -> tuple[Turn, list[dict], list[Event]]:
-    """Run a step; return the turn, the requests that it made, and its events."""
+def run_step(
+    *replies, message=FOLLOW_UP, history=TALK, step=None, **more
+) -> tuple[Turn, UnderstoodMessage, list[dict], list[Event]]:
+    """Run a step; return the turn, what was understood, the requests that it made, and its events."""
     events: list[Event] = []
     with ScriptedServer(*replies) as server:
         generator = opened(server, "?retries=0")
         turn = Turn(message, tuple(history), generator=generator, notify=events.append, **more)
-        (step or UnderstandingByModel())(turn)
-    return turn, server.bodies, events
+        understood = turn.run(step or UnderstandingByModel())
+    return turn, understood, server.bodies, events
 
 
 def test_follow_up_is_rewritten_with_phrases_in_one_call():
-    turn, bodies, events = run_step(Say(LAPTOP))
-    understood = turn.understanding
-    assert (understood.rewrite, understood.standalone) == ("How much cheese do Älplermagronen take?", False)
-    assert understood.phrases == (("amount of cheese", "cheese in grams"),)
-    assert not understood.wants_procedure
+    turn, understood, bodies, events = run_step(Say(LAPTOP))
+    understanding = understood.understanding
+    assert (understanding.rewrite, understanding.standalone) == ("How much cheese do Älplermagronen take?", False)
+    assert understanding.phrases == (("amount of cheese", "cheese in grams"),)
+    assert not understanding.wants_procedure
     assert (len(bodies), turn.usage["understand"].calls, turn.forms["understand"]) == (1, 1, "llm")
-    [part] = turn.parts
-    assert (part.text, part.question, part.phrases) == (FOLLOW_UP, understood.rewrite, understood.phrases[0])
-    assert (events[-1].text, events[-1].detail["phrases"]) == (understood.rewrite, list(part.phrases))
+    [part] = understood.parts
+    assert (part.text, part.question, part.phrases) == (FOLLOW_UP, understanding.rewrite, understanding.phrases[0])
+    assert (events[-1].text, events[-1].detail["phrases"]) == (understanding.rewrite, list(part.phrases))
 
 
 @pytest.mark.parametrize(
@@ -76,8 +79,8 @@ def test_follow_up_is_rewritten_with_phrases_in_one_call():
 )
 def test_rewrite_that_only_differs_in_punctuation_is_not_shown(rewrite, shown):
     reply = understanding(leans=True, rewrite=rewrite)
-    turn, _, events = run_step(Say(reply), message="how much cheese do Älplermagronen take")
-    assert events[-1].text == (turn.understanding.rewrite if shown else "")
+    _, understood, _, events = run_step(Say(reply), message="how much cheese do Älplermagronen take")
+    assert events[-1].text == (understood.understanding.rewrite if shown else "")
 
 
 def test_prompt_quotes_the_document_titles():
@@ -116,19 +119,20 @@ def test_first_message_is_split_into_parts():
     reply = understanding(
         parts=[{"question": "Who do I tell?", "search": ["report device failure"]}, {"question": "Is it paid for?"}]
     )
-    turn, bodies, _ = run_step(Say(reply), message=message, history=())
+    _, understood, bodies, _ = run_step(Say(reply), message=message, history=())
     assert "first message" in bodies[0]["messages"][-1]["content"]
-    assert [part.question for part in turn.parts] == ["Who do I tell?", "Is it paid for?"]
-    assert [part.phrases for part in turn.parts] == [("report device failure",), ()]
-    assert turn.understanding.rewrite == message
+    assert [part.question for part in understood.parts] == ["Who do I tell?", "Is it paid for?"]
+    assert [part.phrases for part in understood.parts] == [("report device failure",), ()]
+    assert understood.understanding.rewrite == message
 
 
 @pytest.mark.parametrize(("said", "calls"), [("Boil pasta.", 0), ("With cheese. Shall I list the steps?", 1)])
 def test_courtesy_may_answer_a_question_of_the_assistant(said, calls):
     reply = understanding("List the steps of making Älplermagronen.", leans=True, rewrite="List the steps, ok")
-    turn, bodies, _ = run_step(Say(reply), message="ok", history=conversation("How do I make Älplermagronen?", said))
+    history = conversation("How do I make Älplermagronen?", said)
+    _, understood, bodies, _ = run_step(Say(reply), message="ok", history=history)
     assert len(bodies) == calls
-    assert turn.understanding.kind == ("question" if calls else "conversational")
+    assert understood.understanding.kind == ("question" if calls else "conversational")
 
 
 @pytest.mark.parametrize(
@@ -137,8 +141,8 @@ def test_courtesy_may_answer_a_question_of_the_assistant(said, calls):
      Say('{"kind": "question", "rewr', finish_reason="length")],
 )  # fmt: skip
 def test_unusable_reply_falls_back_to_the_rules_with_a_note(reply):
-    turn, bodies, _ = run_step(reply)
-    assert turn.understanding == understand(TALK, FOLLOW_UP)
+    turn, understood, bodies, _ = run_step(reply)
+    assert understood.understanding == understand(TALK, FOLLOW_UP)
     assert turn.forms["understand"] == "rules"
     assert [note.split(":")[0] for note in turn.notes] == ["understood by rules"]
     assert turn.usage["understand"].calls == len(bodies)
@@ -208,11 +212,11 @@ def test_prompt_size_is_bounded_for_long_conversations():
 def test_small_model_rewrites_a_follow_up_and_names_phrases():
     search = "Search: boiling time; kettle speed, time to boil water; x; y"
     reply = f'Question: "How fast does the kettle boil?"\n{search}\nIt boils.'
-    turn, bodies, _ = run_condense(Say(reply))
-    assert turn.understanding.rewrite == "How fast does the kettle boil?"
-    assert not turn.understanding.standalone
-    assert turn.parts[0].text == "and how fast does it boil?"
-    assert turn.parts[0].phrases == ("boiling time", "kettle speed", "time to boil water", "x")
+    turn, understood, bodies, _ = run_condense(Say(reply))
+    assert understood.understanding.rewrite == "How fast does the kettle boil?"
+    assert not understood.understanding.standalone
+    assert understood.parts[0].text == "and how fast does it boil?"
+    assert understood.parts[0].phrases == ("boiling time", "kettle speed", "time to boil water", "x")
     assert turn.forms["understand"] == "condense"
     assert len(bodies) == 1
     assert bodies[0]["max_tokens"] <= 96
@@ -231,9 +235,9 @@ def test_any_reply_of_a_small_model_is_parsed(text):
     [Say("What colour is the kettle?"), Say("And how fast does it boil?"), Say("word " * 80), Say("***"), Status(500)],
 )
 def test_unusable_rewrite_of_a_small_model_falls_back_to_the_rules(reply):
-    turn, _, _ = run_condense(reply)
+    turn, understood, _, _ = run_condense(reply)
     assert turn.forms["understand"] == "rules"
-    assert turn.understanding.rewrite == "and how fast does it boil (colour kettle)?"
+    assert understood.understanding.rewrite == "and how fast does it boil (colour kettle)?"
 
 
 # -- the query mode `minimal`

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.assistant.notes import hit, turn_of
+from tests.assistant.notes import hit, understood_as
 from turnmark.assistant.citations.marks import cited_numbers
+from turnmark.assistant.steps.step_results import Assessment, Draft
+from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.verify.claim_support import (
     Sources,
     claims_of,
@@ -16,7 +18,8 @@ from turnmark.assistant.steps.verify.claim_support import (
 )
 from turnmark.assistant.steps.verify.numbers import find_numbers, missing_numbers
 from turnmark.assistant.steps.verify.verify_answer import Verification, drop_dead_marks, is_valid_procedure
-from turnmark.assistant.types import Draft, Judgment, ProcedureStep, Reply, Understanding
+from turnmark.assistant.turn.replies import reply_of
+from turnmark.assistant.types import Judgment, ProcedureStep, Reply
 from turnmark.core.untrusted import CITATION_MARK
 
 HITS = [hit("Bake the loaf at 240 degrees for forty minutes."), hit("The ferry sails at nine on weekdays.")]
@@ -25,13 +28,12 @@ TWO = ("How hot is the loaf baked?", "When does the ferry sail?")
 
 
 def verified(text: str, *questions: str, decision: str = "answer", draft: Draft | None = None, **understood) -> Reply:
-    turn = turn_of("How hot?")
-    turn.hits = list(HITS)
-    turn.understanding = Understanding(rewrite="How hot?", sub_questions=questions or ("How hot?",), **understood)
-    turn.judgment = Judgment(decision=decision, confidence=1.0, reason="")
-    turn.draft = draft or Draft(text=text)
-    Verification()(turn)
-    return turn.reply()
+    turn, message = Turn("How hot?"), understood_as("How hot?", *questions, **understood)
+    return reply_of(turn, message, Verification()(turn, message, draft or draft_of(text, decision)))
+
+
+def draft_of(text: str, decision: str = "answer", **fields) -> Draft:
+    return Draft(text, Assessment(Judgment(decision=decision, confidence=1.0, reason="")), tuple(HITS), **fields)
 
 
 def test_unsupported_claims_are_reported_but_kept():
@@ -82,7 +84,7 @@ def test_replies_without_evidence_are_not_checked(decision, answered):
 )
 def test_removes_citation_marks_without_a_source(text, left):
     steps = (ProcedureStep(step="a", citations=(1, 9)),)
-    draft, repaired = drop_dead_marks(Draft(text=text, procedure=steps), 2)
+    draft, repaired = drop_dead_marks(draft_of(text, procedure=steps))
     assert draft.text == left
     assert draft.procedure[0].citations == (1,)
     assert repaired
@@ -132,7 +134,7 @@ def test_reports_which_parts_are_answered(text, answered):
 def test_procedure_needs_distinct_cited_steps(steps, valid):
     procedure = tuple(ProcedureStep(step=text, citations=numbers) for text, numbers in steps)
     assert is_valid_procedure(procedure) is valid
-    draft = Draft(text=RIGHT, procedure=procedure)
+    draft = draft_of(RIGHT, procedure=procedure)
     assert verified("", draft=draft, wants_procedure=True).checks.procedure_valid is valid
     assert verified("", draft=draft).checks.procedure_valid is None
 

@@ -56,29 +56,6 @@ class ProcedureStep(Record):
     citations: tuple[int, ...] = Field(default=(), description="numbers of the citations that support it")
 
 
-class Draft(Record):
-    """An answer before it is checked.
-
-    Attributes:
-        text: the complete answer, a procedure included, with citation marks `[n]`: the n-th hit of the turn, from 1.
-    """
-
-    text: str
-    procedure: tuple[ProcedureStep, ...] = Field(
-        default=(), description="the items of the answer's list if that is a procedure"
-    )
-    answers: tuple[str, ...] = Field(
-        default=(),
-        description='the answer to each part; "": it is not answered; empty: the answer is not divided into parts',
-    )
-    claims: str | None = Field(
-        default=None, description='the text to check; "": nothing, as the answer is a quotation; None: all of `text`'
-    )
-    unstated: tuple[str, ...] = Field(
-        default=(), description="the sentences that the model marked as not stated in the documents"
-    )
-
-
 class CitedPicture(Record):
     """A picture whose description is in a source."""
 

@@ -16,7 +16,8 @@ from turnmark.assistant.steps.answer.answer_quotes import rate_lines
 from turnmark.assistant.steps.answer.outlines import only_names
 from turnmark.assistant.steps.retrieve.identifiers import judge_identifiers
 from turnmark.assistant.steps.retrieve.long_tables import long_tables
-from turnmark.assistant.steps.turn_state import Part, Turn
+from turnmark.assistant.steps.step_results import Assessment, Evidence, PartEvidence, UnderstoodMessage, assess
+from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.understand_rules import (
     MAX_NAME_TERMS,
     may_be_standalone,
@@ -45,7 +46,7 @@ _AGGREGATE = re.compile(
 )
 
 
-def rows_to_compute(turn: Turn, part: Part) -> int:
+def rows_to_compute(turn: Turn, part: PartEvidence) -> int:
     """Return the number of rows of the table over which a part asks to compute; 0 if it does not, or if it is short."""
     if not part.hits or not _AGGREGATE.search(part.text):
         return 0
@@ -54,25 +55,24 @@ def rows_to_compute(turn: Turn, part: Part) -> int:
     return table.rows if table else 0
 
 
-def topic_stems(turn: Turn, part: Part) -> frozenset[str]:
+def topic_stems(turn: Turn, topic: Sequence[str], part: PartEvidence) -> frozenset[str]:
     """Return the stems of the topic that a part refers back to; empty if it refers to nothing, or to a long question.
 
     The terms of a long question are in too many passages to tell which of them are about it.
     """
-    topic, likely = turn.understanding.topic, (turn.language, *turn.languages)
+    likely = (turn.language, *turn.languages)
     if turn.trusted or not 0 < len(topic) <= MAX_NAME_TERMS or not refers_back(part.text, likely):
         return frozenset()
     return stems(" ".join(terms_of(" ".join(topic), likely)), _language(part))
 
 
-def is_off_topic(turn: Turn, part: Part, quoted: Hit) -> bool:
+def is_off_topic(turn: Turn, topic: frozenset[str], part: PartEvidence, quoted: Hit) -> bool:
     """Return whether only a passage about something else has the words of a message that refers back to a topic.
 
     Either it is the passage to quote, or that passage is about the topic and has none of these words.
     """
-    topic = topic_stems(turn, part)
     own = stems(" ".join(terms_of(part.text, (turn.language, *turn.languages))), _language(part)) - topic
-    if not topic or not own:
+    if not own:
         return False
     found = _stems_of(quoted.passage, part)
     if not topic & found:
@@ -81,11 +81,11 @@ def is_off_topic(turn: Turn, part: Part, quoted: Hit) -> bool:
     return not own & found and any(own <= other and not other & topic for other in others)
 
 
-def _language(part: Part) -> str:
+def _language(part: PartEvidence) -> str:
     return language_of_sources([hit.passage.text for hit in part.hits], part.text)
 
 
-def _stems_of(passage: Passage, part: Part) -> frozenset[str]:
+def _stems_of(passage: Passage, part: PartEvidence) -> frozenset[str]:
     return stems(f"{passage.heading} {passage.text}", _language(part))
 
 
@@ -104,22 +104,23 @@ class DecisionByRules:
 
     name = "decide"
 
-    def __call__(self, turn: Turn) -> None:
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence, /) -> Assessment:
         level = turn.retriever.sure_from() if turn.retriever else None
-        may_search_again = turn.rounds_left > 0 and turn.evidence is None
-        for part in turn.parts:
-            part.judgment = _grade_part(turn, part, level)
-            part.narrower_query = (
-                narrower_query(part) if may_search_again and part.judgment.decision != "answer" else ""
-            )
+        judgments, narrower_queries = [], []
+        for part in evidence.parts:
+            judgment = _grade_part(turn, part, level)
+            is_thin = judgment.decision != "answer" and turn.evidence is None
+            narrower_queries.append(narrower_query(part) if is_thin else "")
             if not turn.trusted:
-                part.judgment = judge_identifiers(part.text, part.hits, part.judgment)
-            if part.judgment.decision == "answer" and (reason := _reason_to_doubt(turn, part, level)):
-                part.judgment = part.judgment.model_copy(update={"decision": "partial", "reason": reason})
-        turn.decide()
+                judgment = judge_identifiers(part.text, part.hits, judgment)
+            if judgment.decision == "answer":
+                reason = _reason_to_doubt(turn, understood, part, _may_be_unsure(part, judgment, level))
+                judgment = judgment.model_copy(update={"decision": "partial", "reason": reason}) if reason else judgment
+            judgments.append(judgment)
+        return assess(judgments, narrower_queries)
 
 
-def _grade_part(turn: Turn, part: Part, level: float | None) -> Judgment:
+def _grade_part(turn: Turn, part: PartEvidence, level: float | None) -> Judgment:
     """Judge the evidence of a part; a message in no language of the documents is judged by the model's phrases, too."""
     wordings = [wordings_of(part, turn.languages)]
     if _is_foreign(turn):
@@ -140,31 +141,35 @@ tuning halves of the German, French, Chinese and Japanese conversations this rai
 refused or hedged from 7 to 13 of 15, and the answerable ones from 28 to 38 of 121."""
 
 
-def _reason_to_doubt(turn: Turn, part: Part, level: float | None) -> str:
+def _reason_to_doubt(turn: Turn, understood: UnderstoodMessage, part: PartEvidence, may_be_unsure: bool) -> str:
     """Return why a sure answer is not sure: a word or the topic that its evidence does not have, or rows over which it
     would have to be computed; "" if it is sure.
+
+    Args:
+        may_be_unsure: whether a word that no passage has is a reason.
     """
-    word = _unknown_word(turn, part) if _may_be_unsure(part, level) else ""
+    word = _unknown_word(turn, part) if may_be_unsure else ""
     if word := word or _unknown_name(turn, part):
         return f"“{word}” is in no passage"
     if not turn.trusted and (rows := rows_to_compute(turn, part)):
         return f"it takes a model that computes over {rows:,} rows"
-    return "the passage does not mention what the message refers to" if _is_off_topic(turn, part) else ""
+    return "the passage does not mention what the message refers to" if _is_off_topic(turn, understood, part) else ""
 
 
-def _is_off_topic(turn: Turn, part: Part) -> bool:
+def _is_off_topic(turn: Turn, understood: UnderstoodMessage, part: PartEvidence) -> bool:
     """Return whether the passage to quote is not about the topic that a message refers back to."""
-    if not topic_stems(turn, part):
+    topic = topic_stems(turn, understood.understanding.topic, part)
+    if not topic:
         return False
     ranked = rate_lines(part, turn.embed)
-    return bool(ranked) and is_off_topic(turn, part, [*part.hits, *part.tables][ranked[0].hit])
+    return bool(ranked) and is_off_topic(turn, topic, part, [*part.hits, *part.tables][ranked[0].hit])
 
 
 MAX_CAPITALIZED_SHARE = 0.6
 """Maximum share of capitalized words in a question whose capitals mark names."""
 
 
-def _unknown_name(turn: Turn, part: Part) -> str:
+def _unknown_name(turn: Turn, part: PartEvidence) -> str:
     """Return a name in an English question that no passage of the index has; "" if there is none."""
     if turn.trusted or turn.language != ENGLISH:
         return ""
@@ -183,16 +188,14 @@ def _unknown_name(turn: Turn, part: Part) -> str:
 _PUNCTUATION = "\"'“”‘’().,;:?!"
 
 
-def _may_be_unsure(part: Part, level: float | None) -> bool:
+def _may_be_unsure(part: PartEvidence, judgment: Judgment, level: float | None) -> bool:
     """Return whether a word that no passage has makes a sure answer unsure: without cosines always."""
-    if part.judgment.decision != "answer":
-        return False
     if all(hit.similarity is None for hit in part.hits):
         return True
-    return part.judgment.confidence < (MIN_ANSWER_CONFIDENCE if level is None else level) + UNKNOWN_WORD_MARGIN
+    return judgment.confidence < (MIN_ANSWER_CONFIDENCE if level is None else level) + UNKNOWN_WORD_MARGIN
 
 
-def _unknown_word(turn: Turn, part: Part) -> str:
+def _unknown_word(turn: Turn, part: PartEvidence) -> str:
     """Return a word of a part's topic that no passage of the index has; "" if there is none.
 
     Not in English, whose thresholds were chosen on conversations.
@@ -209,14 +212,15 @@ class DecisionByModel:
 
     name = "decide"
 
-    def __call__(self, turn: Turn) -> None:
-        for part in turn.parts:
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence, /) -> Assessment:  # noqa: ARG002
+        judgments = []
+        for part in evidence.parts:
             confidence = confidence_of(wordings_of(part, turn.languages), part.hits, turn.embed) if part.hits else 0.0
-            if turn.hits:
-                part.judgment = Judgment(decision="answer", confidence=confidence, reason="passages to read")
-            else:
-                part.judgment = Judgment(decision="unknown", confidence=confidence, reason="nothing was found")
-        turn.decide()
+            judgment = Judgment(decision="unknown", confidence=confidence, reason="nothing was found")
+            if evidence.hits:
+                judgment = Judgment(decision="answer", confidence=confidence, reason="passages to read")
+            judgments.append(judgment)
+        return assess(judgments)
 
 
 def grade_evidence(
@@ -297,7 +301,7 @@ def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | 
     return min(1.0, confidence)
 
 
-def wordings_of(part: Part, likely: tuple[str, ...] = ()) -> list[str]:
+def wordings_of(part: PartEvidence, likely: tuple[str, ...] = ()) -> list[str]:
     """Return the wordings of a part by which its evidence is judged.
 
     A part that may be complete in itself is judged without the topic that was carried over to it, since its evidence
@@ -308,7 +312,7 @@ def wordings_of(part: Part, likely: tuple[str, ...] = ()) -> list[str]:
     return list(dict.fromkeys((part.text, part.question)))
 
 
-def narrower_query(part: Part) -> str:
+def narrower_query(part: PartEvidence) -> str:
     """Return a query of a part's content words, those that its evidence lacks first; "" if it lacks none or all.
 
     If none of them is in the evidence, the documents are about something else, and a second search would not help.

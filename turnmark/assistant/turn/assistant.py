@@ -18,10 +18,13 @@ from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.calls.reply_normalizer import normalize_replies
 from turnmark.assistant.llm.calls.tracing import tracing_to
 from turnmark.assistant.sessions.conversation import Conversation, SessionBegan, TurnAnswered
-from turnmark.assistant.steps.retrieve.retrieve_sections import drop_repeats, interleave
+from turnmark.assistant.steps.retrieve.retrieve_sections import drop_repeats, hits_of_parts
+from turnmark.assistant.steps.step_protocols import max_rounds
+from turnmark.assistant.steps.step_results import UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.courtesy import Courtesy
 from turnmark.assistant.turn.components import AssistantParts, open_parts
+from turnmark.assistant.turn.replies import reply_of
 from turnmark.assistant.turn.step_forms import calls_tools, forms_for, open_steps, profile_of
 from turnmark.assistant.types import Event, Reply, Search, Understanding, Usage
 from turnmark.core.errors import ErrorCollector
@@ -172,21 +175,28 @@ class Assistant:
             trusted: the evidence is known to be about the question, so it is not judged by similarity.
             on_answer: called with the reply when its answer is complete, before it is checked.
         """
+        steps = self.steps
         with self.parts.tracing.turn(message) as finish:
             turn = self._begin(history, message, on_event, evidence=evidence, trusted=trusted)
-            turn.run(self.steps["understand"])
-            if turn.understanding.kind == "conversational":
-                turn.run(Courtesy())
-            elif turn.understanding.kind == "revision" and evidence is None:
-                turn.run(self.steps["revise"])
+            understood = turn.run(steps.understand)
+            if understood.understanding.kind == "conversational":
+                courtesy = turn.run(Courtesy(), understood)
+                on_answer(reply_of(turn, understood, courtesy))
+                return finish(reply_of(turn, understood, courtesy))
+            if understood.understanding.kind == "revision" and evidence is None:
+                draft = turn.run(steps.revise, understood)
+                understood = understood.as_revision(message)
             else:
-                for _ in turn.rounds(self.steps["retrieve"]):
-                    turn.run(self.steps["retrieve"])
-                    turn.run(self.steps["decide"])
-                turn.run(self.steps["answer"])
-            on_answer(turn.reply())
-            turn.run(self.steps["verify"])
-            return finish(turn.reply())
+                found = turn.run(steps.retrieve, understood, None, None)
+                assessment = turn.run(steps.decide, understood, found)
+                for _ in range(max_rounds(steps.retrieve) - 1):
+                    if any(assessment.narrower_queries):
+                        found = turn.run(steps.retrieve, understood, found, assessment)
+                        assessment = turn.run(steps.decide, understood, found)
+                draft = turn.run(steps.answer, understood, found, assessment)
+            on_answer(reply_of(turn, understood, draft))
+            checked = turn.run(steps.verify, understood, draft)
+            return finish(reply_of(turn, understood, checked))
 
     def revise(
         self,
@@ -197,11 +207,13 @@ class Assistant:
     ) -> Reply:
         """Revise the last answer as an instruction says, e.g. "shorter, please"; the arguments are those of `reply`."""
         turn = self._begin(history, instruction, on_event)
-        turn.understood(Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,)), "by name")
-        turn.run(self.steps["revise"])
-        on_answer(turn.reply())
-        turn.run(self.steps["verify"])
-        return turn.reply()
+        understanding = Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,))
+        understood = UnderstoodMessage(understanding, instruction, "by name")
+        understood.report(turn)
+        draft = turn.run(self.steps.revise, understood)
+        on_answer(reply_of(turn, understood, draft))
+        checked = turn.run(self.steps.verify, understood, draft)
+        return reply_of(turn, understood, checked)
 
     def find(self, history: Sequence[Message], message: str, top_k: int | None = None) -> Findings:
         """Run only the understand and retrieve steps of a turn, with one round of searching.
@@ -210,17 +222,19 @@ class Assistant:
             top_k: passages to retrieve for a question, or for each part of one; None: as in `reply`.
         """
         turn = self._begin(history, message, lambda _: None, top_k=top_k)
-        turn.run(self.steps["understand"])
-        if turn.understanding.kind != "conversational":
-            turn.run(self.steps["retrieve"])
+        understood = turn.run(self.steps.understand)
+        hits: list[Hit] = []
+        if understood.understanding.kind != "conversational":
+            found = turn.run(self.steps.retrieve, understood, None, None)
+            hits = drop_repeats([*found.message_hits, *hits_of_parts(found.parts)])
         return Findings(
-            understanding=turn.understanding,
+            understanding=understood.understanding,
             searches=tuple(turn.searches),
-            hits=tuple(drop_repeats([*turn.message_hits, *interleave(part.hits for part in turn.parts)])),
+            hits=tuple(hits),
             usage=turn.usage,
             timings=turn.timings,
             notes=tuple(turn.notes),
-            fallback=turn.fallback,
+            fallback=understood.fallback,
         )
 
     def _begin(

@@ -2,7 +2,19 @@
 
 A form is one implementation of a step. Third parties add one through an entry point in the group `turnmark.steps`
 named `STEP.FORM` (e.g. `decide.mine`), or with `--step STEP=python:package.module:factory`. The factory is
-called without arguments and returns a `turnmark.assistant.steps.turn_state.Step`.
+called without arguments and returns an object with a `name` that is called with the turn and the results of the steps
+before it, and returns its own result:
+
+    understand(turn) -> UnderstoodMessage
+    retrieve(turn, understood, found, assessment) -> Evidence
+    decide(turn, understood, evidence) -> Assessment
+    answer(turn, understood, evidence, assessment) -> Draft
+    revise(turn, understood) -> Draft
+    verify(turn, understood, draft) -> CheckedDraft
+
+The protocols are in `turnmark.assistant.steps.step_protocols`, and the results in
+`turnmark.assistant.steps.step_results`. The turn has what is given (message, history, configuration, retriever, model)
+and records events, notes and usage.
 """
 
 from __future__ import annotations
@@ -10,10 +22,10 @@ from __future__ import annotations
 import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from turnmark.assistant.llm.calls.protocols import Generator, ToolGenerator, traits_of
-from turnmark.assistant.steps.turn_state import Step
+from turnmark.assistant.steps.step_protocols import Steps
 from turnmark.core.errors import ErrorCollector, RequestError, unknown_name
 from turnmark.core.specs import Entry, load_python
 
@@ -197,19 +209,19 @@ def forms_for(reader: ModelProfile, choices: Sequence[str] = (), tools: bool = F
     return forms
 
 
-def open_steps(forms: Mapping[str, str]) -> dict[str, Step]:
-    """Load and return the step objects of a turn.
+def open_steps(forms: Mapping[str, str]) -> Steps:
+    """Load and return the steps of a turn.
 
     Args:
         forms: step -> name of its form.
     """
     only_built_in = all(form in STEPS[step] for step, form in forms.items())
     available = STEPS if only_built_in else all_forms()
-    steps: dict[str, Step] = {}
+    steps: dict[str, Any] = {}
     for step, form in forms.items():
         target = form.removeprefix(PYTHON_PREFIX) if form.startswith(PYTHON_PREFIX) else available[step][form].target
         opened = load_python(target, f"form of {step}")()
         if not callable(opened) or not isinstance(getattr(opened, "name", None), str):
             raise RequestError(f"--step {step}={form}: expected a step (a name, called with the turn), got {opened!r}")
         steps[step] = opened
-    return steps
+    return Steps(**steps)

@@ -33,6 +33,7 @@ from turnmark.assistant.steps.agent.unread_sections import UnreadSections
 from turnmark.assistant.steps.answer.answer_llm import format_section
 from turnmark.assistant.steps.retrieve.long_tables import long_tables
 from turnmark.assistant.steps.retrieve.retrieve_sections import grow_sections, hits_of_parts, join_passages
+from turnmark.assistant.steps.step_results import Evidence, SourceList
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import one_line
@@ -82,22 +83,28 @@ _VERBATIM = ("statement",)
 
 
 class DocumentTools:
-    """The tools of one turn. The sections that they show are added to the turn's numbered evidence."""
+    """The tools of one turn.
 
-    def __init__(self, turn: Turn, retriever: Retriever) -> None:
-        self.turn, self.retriever = turn, retriever
+    Attributes:
+        evidence: what the first search found.
+        sources: the evidence, to which the sections that the tools show are added.
+    """
+
+    def __init__(self, turn: Turn, retriever: Retriever, evidence: Evidence) -> None:
+        self.turn, self.retriever, self.evidence = turn, retriever, evidence
+        self.sources = SourceList(evidence)
         self.collection = retriever.collection()
         self.tools = TOOLS if self.collection else tuple(tool for tool in TOOLS if tool.name not in _TOOLS_OVER_ALL)
         self.unread = UnreadSections(lambda passage: self._passages(passage.document))
         store = retriever.tables()
-        self.computing = TableTools(turn, store) if store is not None and store.tables() else None
+        self.computing = TableTools(turn.message, store, self.sources) if store is not None and store.tables() else None
         """Computes over the tables of the documents; None: there are none."""
         self.long = long_tables(retriever) if self.computing else None
         """Shows few rows of long tables in what a search finds; None: there are no tables."""
         if self.computing:
             self.tools += TABLE_TOOLS
         pictures = retriever.pictures()
-        self.looking = PictureTool(turn, pictures) if pictures is not None and can_look(turn) else None
+        self.looking = PictureTool(turn, pictures, self.sources) if pictures is not None and can_look(turn) else None
         """Looks at described pictures; None: there are none, or the model reads none."""
         if self.looking:
             self.tools += (LOOK_TOOL,)
@@ -175,7 +182,7 @@ class DocumentTools:
         if known:
             texts.append(f"Also found, and shown above: {_marks(number for number in known if number)}.")
         if self.long:
-            texts += self.long.remarks([self.turn.hits[number - 1].passage for number in numbers])
+            texts += self.long.remarks([self.sources.hits[number - 1].passage for number in numbers])
         if left_out:
             texts.append(f"Also found, and only named (read shows them by number):\n{self.unread.named(left_out)}")
         found = [f"{count_phrase(len(numbers), 'section')} {_marks(numbers)}".strip()] if numbers else []
@@ -184,7 +191,7 @@ class DocumentTools:
 
     def named_sections(self) -> str:
         """Return a quoted line for each section that the first search found and that is not shown; "" without any."""
-        found = (hit.passage for hit in hits_of_parts(self.turn))
+        found = (hit.passage for hit in hits_of_parts(self.evidence.parts))
         return self.unread.named([passage for passage in found if self._number_of(passage) is None])
 
     def _read(self, arguments: Mapping[str, str], tokens: int) -> Result:
@@ -218,7 +225,7 @@ class DocumentTools:
 
     def _behind(self, number: str) -> list[Passage]:
         """Return the passages of a document that follow a numbered source."""
-        hits = self.turn.hits
+        hits = self.sources.hits
         hit = hits[int(number) - 1] if number.isdecimal() and 0 < int(number) <= len(hits) else None
         if hit is None or is_computed(hit.passage.id):
             raise RequestError(f"no section has the number {short_line(number, MAX_NAME_CHARACTERS)!r}")
@@ -363,7 +370,7 @@ class DocumentTools:
 
     def _number_of(self, passage: Passage) -> int | None:
         """Return the number of the source that contains a passage; None: it was not shown."""
-        for number, hit in enumerate(self.turn.hits, 1):
+        for number, hit in enumerate(self.sources.hits, 1):
             shown = hit.passage
             is_of_document = shown.document == passage.document and not is_computed(shown.id)
             if is_of_document and shown.start <= passage.start and passage.end <= shown.end:
@@ -389,7 +396,7 @@ class DocumentTools:
             unseen = [
                 Hit(passage=passage, score=0.0) for passage in _join_adjacent(passages, documents[passages[0].document])
             ]
-        numbers = self.turn.number(unseen)
+        numbers = self.sources.number(unseen)
         shown = zip(numbers, unseen, strict=True)
         return "\n\n".join(format_section(number, hit.passage) for number, hit in shown), numbers
 
@@ -425,7 +432,7 @@ class DocumentTools:
         passage = Passage(
             id=f"{COUNT_ID}{title}, {over}", document=over, title=title, text=text, start=0, end=len(text)
         )
-        [number] = self.turn.number([Hit(passage=passage, score=0.0)])
+        [number] = self.sources.number([Hit(passage=passage, score=0.0)])
         return Result(format_section(number, passage), f"{found} [{number}]")
 
 

@@ -20,6 +20,7 @@ from turnmark.assistant.llm.prompts.tool_definitions import (
     short_line,
 )
 from turnmark.assistant.steps.answer.answer_llm import format_section
+from turnmark.assistant.steps.step_results import SourceList
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.untrusted import one_line
@@ -43,8 +44,8 @@ _NUMBER = re.compile(r"\[?(\d{1,4})(?:\.(\d{1,3}))?\]?")
 class PictureTool:
     """The tool `look` of one turn."""
 
-    def __init__(self, turn: Turn, store: PictureStore) -> None:
-        self.turn, self.store = turn, store
+    def __init__(self, turn: Turn, store: PictureStore, sources: SourceList) -> None:
+        self.turn, self.store, self.sources = turn, store, sources
         self._looks = 0
 
     def look(self, name: str, question: str, tokens: int) -> Result:
@@ -74,20 +75,20 @@ class PictureTool:
                 "start": picture.start, "end": picture.end, "page": picture.page, "page_starts": (),
             }
         )  # fmt: skip
-        [number] = self.turn.number([Hit(passage=source, score=0.0)])
+        [number] = self.sources.number([Hit(passage=source, score=0.0)])
         return Result(format_section(number, source), f"{short_line(reply, MAX_ARGUMENT_CHARACTERS)} [{number}]")
 
     def _picture(self, name: str) -> tuple[Passage, DescribedPicture]:
         """Return the section and the picture that a name means; RequestError if there is none."""
         match = _NUMBER.fullmatch(name.strip())
         number, position = (int(match[1]), int(match[2] or 1)) if match else (0, 0)
-        hit = self.turn.hits[number - 1] if 0 < number <= len(self.turn.hits) else None
+        hit = self.sources.hits[number - 1] if 0 < number <= len(self.sources.hits) else None
         passage = hit.passage if hit is not None and not is_computed(hit.passage.id) else None
         pictures = self.store.of_passage(passage) if passage else []
         if passage is None or not 0 < position <= len(pictures):
             found = [
                 str(at)
-                for at, each in enumerate(self.turn.hits, 1)
+                for at, each in enumerate(self.sources.hits, 1)
                 if not is_computed(each.passage.id) and self.store.of_passage(each.passage)
             ]
             where = f"; sections with pictures: {', '.join(found)}" if found else "; no section so far describes one"

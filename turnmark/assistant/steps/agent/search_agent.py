@@ -8,6 +8,7 @@ without tools. The next turn sees the answer, not what was read for it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from turnmark.assistant.citations.not_stated_mark import MarkFilter, read_answer
 from turnmark.assistant.llm.calls.protocols import (
@@ -22,13 +23,20 @@ from turnmark.assistant.llm.calls.protocols import (
 )
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
-from turnmark.assistant.llm.prompts.structured_output import complete_text, merge_roles
+from turnmark.assistant.llm.prompts.structured_output import WrittenText, complete_text, merge_roles
 from turnmark.assistant.llm.prompts.tool_definitions import MAX_NAME_CHARACTERS, Result, count_phrase
 from turnmark.assistant.steps.agent.document_tools import DocumentTools
-from turnmark.assistant.steps.answer.answer_llm import settle_reply, turn_prompt
+from turnmark.assistant.steps.answer.answer_llm import draft_of_model, turn_prompt
 from turnmark.assistant.steps.answer.outlines import is_navigation
 from turnmark.assistant.steps.retrieve.long_tables import LongTables, long_tables
 from turnmark.assistant.steps.retrieve.retrieve_sections import SectionSearch, interleave
+from turnmark.assistant.steps.step_results import (
+    Assessment,
+    Draft,
+    Evidence,
+    PartEvidence,
+    UnderstoodMessage,
+)
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.prompt_languages import languages_to_search
 from turnmark.assistant.types import ToolUse, Usage
@@ -58,42 +66,45 @@ class ToolSearch(SectionSearch):
     tokens_share = FIRST_SEARCH_SHARE
     adds_adjacent = False
 
-    def hits_to_read(self, turn: Turn) -> list[Hit]:
+    def hits_to_read(self, parts: Sequence[PartEvidence]) -> list[Hit]:
         """Return the hits of each part that are near its best one, without navigation pages if there are others."""
-        hits = interleave(_near_best(part.hits) for part in turn.parts)
+        hits = interleave(_near_best(part.hits) for part in parts)
         return [hit for hit in hits if not is_navigation(hit.passage)] or hits
 
     def long_tables(self, turn: Turn) -> LongTables | None:
         """Return what shows few rows of long tables; None if the model cannot compute over the others."""
         return long_tables(turn.retriever) if isinstance(turn.generator, ToolGenerator) else None
 
-    def __call__(self, turn: Turn) -> None:
-        super().__call__(turn)
+    def __call__(
+        self, turn: Turn, understood: UnderstoodMessage, found: Evidence | None, assessment: Assessment | None, /
+    ) -> Evidence:
+        evidence = super().__call__(turn, understood, found, assessment)
         turn.forms["retrieve"] = "read"  # until the endpoint has accepted tools
-        if turn.evidence is None:
-            turn.search_on = answer_with_tools
+        return evidence if turn.evidence is not None else replace(evidence, search_on=answer_with_tools)
 
 
-def answer_with_tools(turn: Turn) -> bool:
-    """Let the model search with tools and answer. Return False if it could not, so that nothing was answered."""
+def answer_with_tools(
+    turn: Turn, understood: UnderstoodMessage, evidence: Evidence, assessment: Assessment
+) -> Draft | Evidence:
+    """Let the model search with tools and answer. If it cannot, return the evidence with sections in full."""
     if not isinstance(turn.generator, ToolGenerator) or turn.retriever is None:
-        return _without_tools(turn)
-    agent = _Agent(turn, turn.generator, DocumentTools(turn, turn.retriever))
+        return _without_tools(turn, evidence)
+    agent = _Agent(turn, understood, turn.generator, DocumentTools(turn, turn.retriever, evidence))
     if agent.left < MIN_RESULT_TOKENS:
-        return _without_tools(turn)
+        return _without_tools(turn, evidence)
     try:
-        agent.answer()
+        written = agent.answer()
     except ToolsRefused as refused:
         # Later turns make no request for it and show no further note.
         note = "answered without tools: the endpoint takes none" if refused.usage.calls else None
         turn.use("answer", refused.usage, note)
-        return _without_tools(turn)
+        return _without_tools(turn, evidence)
     except GeneratorError as error:  # the prompt had become too long, or nothing was written
         if error.kind != "bad_request" and not isinstance(error, EmptyReply):
             raise
         turn.use("answer", error.usage, f"answered without more tools: {error}")
-        return False
-    return True
+        return agent.evidence
+    return draft_of_model(turn, agent.evidence, assessment, written, read_answer(written.text, len(agent.sources.hits)))
 
 
 def _near_best(hits: Sequence[Hit]) -> list[Hit]:
@@ -102,11 +113,11 @@ def _near_best(hits: Sequence[Hit]) -> list[Hit]:
     return [hit for rank, hit in enumerate(hits) if rank < MIN_HITS or best <= 0 or hit.score >= MIN_SCORE_SHARE * best]
 
 
-def _without_tools(turn: Turn) -> bool:
-    """Show the sections in full that were only named. Return False, since nothing was answered."""
-    SectionSearch().choose_evidence(turn)
-    turn.report_hits()
-    return False
+def _without_tools(turn: Turn, evidence: Evidence) -> Evidence:
+    """Return the evidence with the sections in full that were only named."""
+    hits = tuple(SectionSearch().choose_evidence(turn, evidence.parts))
+    turn.report_hits(hits)
+    return replace(evidence, hits=hits)
 
 
 class _Agent:
@@ -116,9 +127,12 @@ class _Agent:
         left: tokens left for further results.
     """
 
-    def __init__(self, turn: Turn, generator: ToolGenerator, tools: DocumentTools) -> None:
+    def __init__(
+        self, turn: Turn, understood: UnderstoodMessage, generator: ToolGenerator, tools: DocumentTools
+    ) -> None:
         self.turn, self.generator, self.tools = turn, generator, tools
-        prompt, notes = turn_prompt(turn)
+        self.sources = tools.sources
+        prompt, notes = turn_prompt(turn, understood, self.sources.hits)
         # The rules about the tools are about as long as their definitions.
         tables = tools.computing.hints() if tools.computing else ""
         named = tools.named_sections()
@@ -146,7 +160,12 @@ class _Agent:
         self.messages = [ToolMessage(role=message.role, content=message.content) for message in merged]
         self.notes = notes
 
-    def answer(self) -> None:
+    @property
+    def evidence(self) -> Evidence:
+        """The evidence with all that the tools have shown so far."""
+        return replace(self.tools.evidence, hits=tuple(self.sources.hits), computed=self.sources.computed)
+
+    def answer(self) -> WrittenText:
         """Run rounds of tool calls until the model answers; after the last round it is offered no tools."""
         reply = self._next(self.tools.tools)
         self.turn.forms["retrieve"] = "agent"
@@ -159,11 +178,11 @@ class _Agent:
             ended = self._why_ended(any(new))
             self.turn.use("answer", Usage(), ended)
             self._add_to_last(self._what_is_left(ended))
-            self.turn.report_hits()
+            self.turn.report_hits(self.sources.hits)
             reply = self._next(() if ended else self.tools.tools)
             if ended:
                 break
-        self._settle(reply)
+        return self._complete(reply)
 
     def _why_ended(self, anything_new: bool) -> str:
         """Return why the model is offered no more tools, as a note for the person; "": it is offered more."""
@@ -186,19 +205,19 @@ class _Agent:
         self.messages[-1] = last.model_copy(update={"content": f"{last.content}\n\n({text})"})
 
     def _next(self, tools: tuple[Tool, ...]) -> ToolReply:
-        shown = MarkFilter(self.turn.stream, len(self.turn.hits))
+        shown = MarkFilter(self.turn.stream, len(self.sources.hits))
         reply = self.generator.converse(self.messages, tools, on_text=shown)
         shown.finish()
         return reply
 
-    def _settle(self, reply: ToolReply) -> None:
+    def _complete(self, reply: ToolReply) -> WrittenText:
+        """Return the answer; a cut one is continued."""
         prompt = sum(count_tokens(message.content) for message in self.messages)
-        written = complete_text(
+        return complete_text(
             reply.completion,
             lambda limit: self.generator.converse(self.messages, (), max_tokens=limit).completion,
             self.turn.model.context_tokens - prompt,
         )
-        settle_reply(self.turn, written, read_answer(written.text, len(self.turn.hits)))
 
     def _take(self, call: ToolCall, at: int) -> bool:
         """Run a call and append its result. Return whether the call was a new one."""

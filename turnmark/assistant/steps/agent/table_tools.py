@@ -23,7 +23,7 @@ from turnmark.assistant.llm.prompts.tool_definitions import (
 )
 from turnmark.assistant.steps.answer.answer_llm import format_section
 from turnmark.assistant.steps.retrieve.long_tables import MAX_WHOLE_ROWS, count_rows, is_row_of
-from turnmark.assistant.steps.turn_state import Computation, Turn
+from turnmark.assistant.steps.step_results import Computation, SourceList
 from turnmark.core.untrusted import escape_marks, one_line, quote_lines
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.tables.table_records import QueryResult, StoredTable, TableColumn
@@ -61,8 +61,8 @@ _ARROW = " › "
 class TableTools:
     """The tools `tables` and `sql` of one turn."""
 
-    def __init__(self, turn: Turn, store: TableStore) -> None:
-        self.turn, self.store = turn, store
+    def __init__(self, message: str, store: TableStore, sources: SourceList) -> None:
+        self.message, self.store, self.sources = message, store, sources
 
     def tables(self, words: str, where: Mapping[str, str], tokens: int) -> Result:
         """Describe the tables that match, best first, as a numbered source."""
@@ -82,7 +82,7 @@ class TableTools:
         text = shorten("\n".join(fitting_lines(described, MAX_LISTED_TABLES, tokens)), tokens)
         title = f"Tables: {line}"
         passage = Passage(id=f"{COUNT_ID}{title}", document=line, title=title, text=text, start=0, end=len(text))
-        [number] = self.turn.number([Hit(passage=passage, score=0.0)])
+        [number] = self.sources.number([Hit(passage=passage, score=0.0)])
         return Result(format_section(number, passage), f"{line} [{number}]")
 
     def _described(self, found: FoundTable) -> Iterator[str]:
@@ -110,8 +110,8 @@ class TableTools:
         if not result.tables:
             return Result(f"{quote_lines(text)}\nIt reads no table, so it is no source.", found)
         passage = _source(statement, text, result.tables)
-        self.turn.computed[passage.id] = Computation(statement, result)
-        [number] = self.turn.number([Hit(passage=passage, score=0.0)])
+        self.sources.computed[passage.id] = Computation(statement, result)
+        [number] = self.sources.number([Hit(passage=passage, score=0.0)])
         return Result(f"{format_section(number, passage)}\n{remarks}".strip(), f"{found} [{number}]")
 
     def hints(self) -> str:
@@ -121,9 +121,9 @@ class TableTools:
         """
         numbers_of: dict[str, list[int]] = {}
         every = self.store.tables()
-        message = self.turn.message.lower()
+        message = self.message.lower()
         tables = {table.name: table for table in every if _is_named(table, message)}
-        for number, hit in enumerate(self.turn.hits, 1):
+        for number, hit in enumerate(self.sources.hits, 1):
             for table in every:
                 if _shows(hit.passage, table):
                     tables[table.name] = table
@@ -141,7 +141,7 @@ class TableTools:
             marks = "".join(f"[{number}]" for number in numbers_of.get(name, ())) or escape_marks(_place(table))
             size = _size(table)
             if name in numbers_of and table.rows > MAX_WHOLE_ROWS:
-                shown = sum(count_rows(self.turn.hits[number - 1].passage) for number in numbers_of[name])
+                shown = sum(count_rows(self.sources.hits[number - 1].passage) for number in numbers_of[name])
                 size += f", {shown} shown" if shown < table.rows else ""  # a section may show other tables, too
             lines.append(f"{marks} {name} ({size}): {escape_marks(', '.join(_columns(table, MAX_HINT_COLUMNS)))}")
             if name in tables and name not in numbers_of:  # nothing else shows how its cells look

@@ -6,13 +6,20 @@ The documents are counted and listed, the earlier questions are repeated, and a 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from turnmark.assistant.config import MAX_HISTORY_MESSAGES
-from turnmark.assistant.steps.answer.answer_counts import MAX_LISTED_DOCUMENTS, count_words, group_digits
+from turnmark.assistant.steps.answer.answer_counts import (
+    COUNTED_JUDGMENT,
+    MAX_LISTED_DOCUMENTS,
+    count_words,
+    group_digits,
+)
+from turnmark.assistant.steps.step_results import Assessment, Draft, Evidence, SourceList, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.collection_questions import CollectionQuestion, collection_question
 from turnmark.assistant.steps.understand.courtesy import is_conversational
-from turnmark.assistant.types import Draft, Judgment
+from turnmark.assistant.types import Judgment
 from turnmark.assistant.wording.refusals import MORE_TEXT, in_language
 from turnmark.core.untrusted import ellipsize, escape_marks, one_line
 from turnmark.corpora.types import Passage
@@ -26,33 +33,49 @@ MAX_REPEATED_CHARACTERS = 300
 """Length to which an earlier question is cut."""
 
 
-def answer_about_collection(turn: Turn) -> Draft | None:
+def answer_about_collection(
+    turn: Turn, understood: UnderstoodMessage, evidence: Evidence, assessment: Assessment
+) -> Draft | None:
     """Return the answer to a message about the collection, the program or the conversation; None for any other.
 
     A summary is left to a model if there is one.
     """
-    question = collection_question(turn.asked, turn.history)
+    question = collection_question(understood.asked, turn.history)
     if question is None or turn.evidence is not None or turn.retriever is None:
         return None
     if question.topic == "summarize" and turn.generator is not None:
         return None
     if question.words:
-        return count_words(turn, question.words, question.language)
+        return count_words(turn, evidence, assessment, question.words, question.language)
     if question.topic == "help":
-        return _converse(turn, question.text("help"))
+        return _converse(turn, assessment, question.text("help"))
     if question.topic in ("first", "last", "asked"):
-        return _converse(turn, _earlier_questions(turn, question))
+        return _converse(turn, assessment, _earlier_questions(turn, question))
     collection = turn.retriever.collection()
-    return None if collection is None else _answer_from(turn, turn.retriever, collection, question)
+    if collection is None:
+        return None
+    if question.topic == "summarize":
+        return _converse(turn, assessment, _overview(collection, question))
+    text, sources = _listed_documents(turn.retriever, collection, question)
+    assessment = replace(assessment, judgment=COUNTED_JUDGMENT)
+    assessment.report(turn)
+    return Draft(text, assessment, answers=(text,), claims="").with_sources(sources)
 
 
-def _answer_from(turn: Turn, retriever: Retriever, collection: Collection, question: CollectionQuestion) -> Draft:
+def _overview(collection: Collection, question: CollectionQuestion) -> str:
+    """Return the text that says that a summary takes a model, and lists the documents."""
+    entries = collection.documents()
+    rows = _rows([_title(entry) for entry in entries], question.language)
+    heading = question.text("documents").replace("{number}", group_digits(len(entries), question.language))
+    return "\n\n".join((question.text("summary"), "\n".join([heading, "", *rows])))
+
+
+def _listed_documents(
+    retriever: Retriever, collection: Collection, question: CollectionQuestion
+) -> tuple[str, SourceList]:
+    """Return a list of all documents, or of the newest or oldest, and its sources: the beginning of each document."""
     entries = collection.documents()
     number = group_digits(len(entries), question.language)
-    if question.topic == "summarize":
-        rows = _rows([_title(entry) for entry in entries], question.language)
-        heading = question.text("documents").replace("{number}", number)
-        return _converse(turn, "\n\n".join((question.text("summary"), "\n".join([heading, "", *rows]))))
     text = question.text("documents")
     labels = {entry.document: _title(entry) for entry in entries}
     if question.topic in ("newest", "oldest"):
@@ -62,21 +85,19 @@ def _answer_from(turn: Turn, retriever: Retriever, collection: Collection, quest
         entries = dated[:MAX_DATED_DOCUMENTS]
         labels = {entry.document: f"{_title(entry)} ({one_line(entry.date)})" for entry in entries}
         text = question.text(question.topic if entries else "dateless")
-    turn.hits.clear()
-    rows = [f"{labels[entry.document]}{_cite(turn, retriever, entry)}" for entry in entries[:MAX_LISTED_DOCUMENTS]]
+    sources = SourceList(Evidence(()))
+    rows = [f"{labels[entry.document]}{_cite(sources, retriever, entry)}" for entry in entries[:MAX_LISTED_DOCUMENTS]]
     rows += [labels[entry.document] for entry in entries[MAX_LISTED_DOCUMENTS:]]
-    turn.decide(Judgment(decision="answer", confidence=1.0, reason="counted in all documents"))
-    body = "\n".join([text.replace("{number}", number), "", *_rows(rows, question.language)]).rstrip()
-    return Draft(text=body, answers=(body,), claims="")
+    return "\n".join([text.replace("{number}", number), "", *_rows(rows, question.language)]).rstrip(), sources
 
 
-def _cite(turn: Turn, retriever: Retriever, entry: DocumentEntry) -> str:
+def _cite(sources: SourceList, retriever: Retriever, entry: DocumentEntry) -> str:
     """Return the citation mark of the first passage of a document."""
     passages = retriever.neighbors(Passage(id="", document=entry.document, title="", text="", start=0, end=0))
     if not passages:
         return ""
     first = min(passages, key=lambda passage: passage.start)
-    (number,) = turn.number([Hit(passage=first, score=0.0)])
+    (number,) = sources.number([Hit(passage=first, score=0.0)])
     return f" [{number}]"
 
 
@@ -112,7 +133,8 @@ def _earlier_questions(turn: Turn, question: CollectionQuestion) -> str:
     return "\n".join([question.text(topic), "", *(f"- {text}" for text in chosen)])
 
 
-def _converse(turn: Turn, text: str) -> Draft:
-    turn.hits.clear()
-    turn.decide(Judgment(decision="converse", confidence=1.0, reason="not a question to the documents"))
-    return Draft(text=text)
+def _converse(turn: Turn, assessment: Assessment, text: str) -> Draft:
+    judgment = Judgment(decision="converse", confidence=1.0, reason="not a question to the documents")
+    assessment = replace(assessment, judgment=judgment)
+    assessment.report(turn)
+    return Draft(text, assessment)

@@ -8,9 +8,11 @@ quotes documents as usual.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
+from turnmark.assistant.steps.step_results import Assessment, Draft, Evidence, SourceList
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.types import Draft, Judgment
+from turnmark.assistant.types import Judgment
 from turnmark.assistant.wording.phrases import possible_phrases
 from turnmark.assistant.wording.refusals import COUNTED_TEXT, MORE_TEXT, in_language
 from turnmark.core.untrusted import escape_marks, one_line
@@ -25,6 +27,7 @@ MAX_LISTED_DOCUMENTS = 30
 """Maximum documents that the answer lists."""
 MAX_MENTIONED_WORDS = 5
 """Maximum words that a question may ask for without quotation marks around them."""
+COUNTED_JUDGMENT = Judgment(decision="answer", confidence=1.0, reason="counted in all documents")
 _DOCUMENTS = (
     r"(?:pages?|files?|documents?|docs|chapters?|sections?|notes?|articles?|recipes?|posts?|e?mails?|messages?|letters?"
     r"|reports?|papers?|entr(?:y|ies))"
@@ -85,21 +88,21 @@ def _without_articles(what: str, language: str) -> str:
     return what
 
 
-def count_mentions(turn: Turn) -> Draft | None:
+def count_mentions(turn: Turn, evidence: Evidence, assessment: Assessment) -> Draft | None:
     """Return an answer that lists the documents with the words that a message asks for; None if it asks something else.
 
-    The turn's decision becomes `answer`.
+    The decision becomes `answer`.
     """
     words = mentioned_words(turn.message)
     if turn.evidence is not None or not words:
         return None
-    return count_words(turn, words, turn.language)
+    return count_words(turn, evidence, assessment, words, turn.language)
 
 
-def count_words(turn: Turn, words: str, language: str) -> Draft | None:
+def count_words(turn: Turn, evidence: Evidence, assessment: Assessment, words: str, language: str) -> Draft | None:
     """Return an answer that lists the documents with some words; None if no document has them.
 
-    The turn's decision becomes `answer`.
+    The decision becomes `answer`.
     """
     if turn.retriever is None:
         return None
@@ -115,17 +118,19 @@ def count_words(turn: Turn, words: str, language: str) -> Draft | None:
         place = Passage(id="", document=document, title="", text="", start=line.start, end=line.start)
         passages = turn.retriever.neighbors(place)
         hits += [Hit(passage=passage, score=0.0) for passage in passages if passage.id == line.passage]
+    sources = SourceList(evidence)
     times, held = sum(occurrences.times.values()), len(occurrences.times)
     rows = [
         f"- {escape_marks(one_line(hit.passage.title or document))} [{number}]"
-        for document, hit, number in zip(listed, hits, turn.number(hits), strict=True)
+        for document, hit, number in zip(listed, hits, sources.number(hits), strict=True)
     ]
     more = in_language(MORE_TEXT, language).replace("{number}", group_digits(held - len(listed), language))
     rows += [f"- … {more}"] if held > len(listed) else []
-    turn.decide(Judgment(decision="answer", confidence=1.0, reason="counted in all documents"))
+    assessment = replace(assessment, judgment=COUNTED_JUDGMENT)
+    assessment.report(turn)
     heading = _heading(words, times, held, occurrences.documents, language)
     text = "\n".join([escape_marks(one_line(heading)), "", *rows])
-    return Draft(text=text, answers=(text,), claims="")
+    return Draft(text, assessment, answers=(text,), claims="").with_sources(sources)
 
 
 def _heading(words: str, times: int, found: int, documents: int, language: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from turnmark.assistant.citations.marks import cited_numbers, spaced_sentences, without_item_mark
@@ -20,9 +21,16 @@ from turnmark.assistant.llm.prompts.structured_output import WrittenText, number
 from turnmark.assistant.steps.answer.answer_collection import answer_about_collection
 from turnmark.assistant.steps.answer.answer_counts import count_mentions
 from turnmark.assistant.steps.answer.answer_quotes import quote_parts, refuse
+from turnmark.assistant.steps.step_results import (
+    Assessment,
+    Draft,
+    Evidence,
+    UnderstoodMessage,
+    assess,
+)
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.prompt_languages import language_to_answer
-from turnmark.assistant.types import Decision, Draft, ProcedureStep, Understanding, Usage
+from turnmark.assistant.types import Decision, ProcedureStep, Understanding, Usage
 from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.text.languages import ENGLISH, language_name
@@ -46,33 +54,46 @@ class AnswerByModel:
 
     name = "answer"
 
-    def __call__(self, turn: Turn) -> None:
-        if turn.search_on(turn):
-            return
-        if not turn.hits:
-            turn.draft = refuse(turn)
-            turn.stream(turn.draft.text)
-            return
-        prompt, notes = turn_prompt(turn)
+    def __call__(
+        self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence, assessment: Assessment, /
+    ) -> Draft:
+        if evidence.search_on is not None:
+            found = evidence.search_on(turn, understood, evidence, assessment)
+            if isinstance(found, Draft):
+                return found
+            evidence = found
+        if not evidence.hits:
+            draft = refuse(turn, evidence, assessment)
+            turn.stream(draft.text)
+            return draft
+        prompt, notes = turn_prompt(turn, understood, evidence.hits)
         turn.use("answer", Usage(), *notes)
-        settle_reply(turn, *write_answer(turn.model, prompt, len(turn.hits), turn.stream))
+        written, answer = write_answer(turn.model, prompt, len(evidence.hits), turn.stream)
+        return draft_of_model(turn, evidence, assessment, written, answer)
 
 
-def settle_reply(turn: Turn, reply: WrittenText, answer: MarkedAnswer) -> None:
-    """Store the model's answer as the draft, and correct the decision to what the answer says."""
-    turn.use("answer", reply.usage, reply.note)
-    turn.reasoning = reply.reasoning
+def draft_of_model(
+    turn: Turn, evidence: Evidence, assessment: Assessment, written: WrittenText, answer: MarkedAnswer
+) -> Draft:
+    """Return the model's answer as the draft, with the decision corrected to what the answer says."""
+    turn.use("answer", written.usage, written.note)
     if answer.text:
-        turn.draft = draft_of(answer.text, answer.unstated)
+        draft = Draft(answer.text, assessment, procedure=procedure_in(answer.text), unstated=answer.unstated)
     else:  # nothing but the mark
-        turn.draft = refuse(turn)
-        turn.stream(turn.draft.text)
-    decision = decision_of(answer, len(turn.parts))
-    if decision != turn.judgment.decision:
-        turn.decide(turn.judgment.model_copy(update={"decision": decision, "reason": "the model, after reading"}))
+        draft = refuse(turn, evidence, assessment)
+        turn.stream(draft.text)
+    decision = decision_of(answer, len(evidence.parts))
+    if decision != assessment.judgment.decision:
+        update = {"decision": decision, "reason": "the model, after reading"}
+        assessment = replace(assessment, judgment=assessment.judgment.model_copy(update=update))
+        assessment.report(turn)
+    draft = replace(draft, hits=evidence.hits, computed=evidence.computed)
+    return replace(draft, assessment=assessment, reasoning=written.reasoning)
 
 
-def turn_prompt(turn: Turn) -> tuple[tuple[PromptMessage, ...], list[str]]:
+def turn_prompt(
+    turn: Turn, understood: UnderstoodMessage, hits: Sequence[Hit]
+) -> tuple[tuple[PromptMessage, ...], list[str]]:
     """Return the messages that ask for a turn's answer, and notes on what was left out.
 
     Earlier messages are always shown: whether a message depends on them is a guess, and "Yes" means nothing without
@@ -80,10 +101,10 @@ def turn_prompt(turn: Turn) -> tuple[tuple[PromptMessage, ...], list[str]]:
     """
     return answer_prompt(
         turn.model,
-        turn.understanding,
+        understood.understanding,
         turn.message,
         turn.history,
-        turn.hits,
+        hits,
         turn.prompts,
         language=language_to_answer(turn),
     )
@@ -163,8 +184,8 @@ def format_section(number: int, passage: Passage, quote: Callable[[str], str] = 
     return f"[{number}]\n{quote(escape_marks(heading))}\n{quote(text)}"
 
 
-def draft_of(text: str, unstated: tuple[str, ...] = ()) -> Draft:
-    """Return a model's answer as a draft whose procedure is its numbered list.
+def procedure_in(text: str) -> tuple[ProcedureStep, ...]:
+    """Return the steps of an answer's numbered list; empty if it has fewer than two.
 
     A step that is a heading includes the paragraphs below it; the last step includes as many as the longest other step.
     """
@@ -182,7 +203,7 @@ def draft_of(text: str, unstated: tuple[str, ...] = ()) -> Draft:
         step_text = " ".join([item.text, *paragraphs])
         citations = tuple(dict.fromkeys(cited_numbers(step_text)))
         steps.append(ProcedureStep(step=strip_citations(step_text).strip(), citations=citations))
-    return Draft(text=text, procedure=tuple(steps) if len(steps) > 1 else (), unstated=unstated)
+    return tuple(steps) if len(steps) > 1 else ()
 
 
 def _paragraphs(body: str) -> list[str]:
@@ -232,37 +253,47 @@ class AnswerBySmallModel:
 
     name = "answer"
 
-    def __call__(self, turn: Turn) -> None:
-        if counted := answer_about_collection(turn) or count_mentions(turn):
-            turn.draft = counted
-            turn.stream(turn.draft.text)
-            return
-        quotation = quote_parts(turn)
-        if quotation is not None and turn.judgment.decision == "answer":
-            understood = turn.understanding
-            template = load_prompt("answer-small", turn.prompts)
-            prompt = template.render(
-                sections=template.quote(strip_citations(quotation.text).replace("**", "")),
-                question=turn.message if understood.topic else understood.rewrite,
-                language=language_to_answer(turn) if turn.language == ENGLISH else language_name(turn.language),
-            )
-            reply, answer = write_answer(turn.model, prompt, 0, turn.stream, _refuses_briefly)
-            turn.use("answer", reply.usage, reply.note)
-            turn.reasoning = reply.reasoning
-            if not _refuses_briefly(reply.text) and not answer.unstated:
+    def __call__(
+        self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence, assessment: Assessment, /
+    ) -> Draft:
+        draft = answer_about_collection(turn, understood, evidence, assessment) or count_mentions(
+            turn, evidence, assessment
+        )
+        quotation = None if draft else quote_parts(turn, understood, evidence, assessment)
+        if quotation is not None and assessment.judgment.decision == "answer":
+            written, answer = self._write(turn, understood, quotation)
+            if not _refuses_briefly(written.text) and not answer.unstated:
                 below = f"\n\n{quote_lines(quotation.text)}"
-                steps = draft_of(answer.text).procedure
-                turn.draft = Draft(text=answer.text + below, procedure=steps, claims=answer.text)
                 turn.stream(below)
-                return
-            for part in turn.parts:
-                part.judgment = part.judgment.model_copy(
-                    update={"decision": "partial", "reason": "the model is not sure"}
+                return replace(
+                    quotation,
+                    text=answer.text + below,
+                    procedure=procedure_in(answer.text),
+                    answers=(),
+                    claims=answer.text,
+                    reasoning=written.reasoning,
                 )
-            turn.decide()
-            quotation = quote_parts(turn)
-        turn.draft = quotation or refuse(turn)
-        turn.stream(turn.draft.text)
+            unsure = {"decision": "partial", "reason": "the model is not sure"}
+            assessment = assess([judgment.model_copy(update=unsure) for judgment in assessment.parts])
+            assessment.report(turn)
+            quotation = quote_parts(turn, understood, evidence, assessment)
+            quotation = quotation and replace(quotation, reasoning=written.reasoning)
+        draft = draft or quotation or refuse(turn, evidence, assessment)
+        turn.stream(draft.text)
+        return draft
+
+    def _write(self, turn: Turn, understood: UnderstoodMessage, quotation: Draft) -> tuple[WrittenText, MarkedAnswer]:
+        """Have the model answer from a quotation, and stream its answer."""
+        understanding = understood.understanding
+        template = load_prompt("answer-small", turn.prompts)
+        prompt = template.render(
+            sections=template.quote(strip_citations(quotation.text).replace("**", "")),
+            question=turn.message if understanding.topic else understanding.rewrite,
+            language=language_to_answer(turn) if turn.language == ENGLISH else language_name(turn.language),
+        )
+        written, answer = write_answer(turn.model, prompt, 0, turn.stream, _refuses_briefly)
+        turn.use("answer", written.usage, written.note)
+        return written, answer
 
 
 def _refuses_briefly(text: str) -> bool:

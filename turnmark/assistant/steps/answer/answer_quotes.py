@@ -19,9 +19,17 @@ from turnmark.assistant.steps.answer.contradictions import differing_lines, diff
 from turnmark.assistant.steps.answer.outlines import is_navigation, only_names
 from turnmark.assistant.steps.retrieve.identifiers import has_identifier, identifiers_in
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
-from turnmark.assistant.steps.turn_state import Part, Turn
+from turnmark.assistant.steps.step_results import (
+    Assessment,
+    Draft,
+    Evidence,
+    PartEvidence,
+    SourceList,
+    UnderstoodMessage,
+)
+from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.verify.claim_support import content_stems, language_of_sources, stems
-from turnmark.assistant.types import GROUNDED_DECISIONS, Draft, ProcedureStep
+from turnmark.assistant.types import GROUNDED_DECISIONS, Judgment, ProcedureStep
 from turnmark.assistant.wording.refusals import UNKNOWN_TEXT, UNSURE_TEXT, in_language, not_found
 from turnmark.core.untrusted import escape_marks, make_printable
 from turnmark.corpora.text.languages import ENGLISH
@@ -48,7 +56,7 @@ TYPED_WEIGHT, CARRIED_WEIGHT, NUMBER_WEIGHT = 2.0, 0.5, 2.0
 """Weights of the message as typed (its rewrite has 1), of words that only the rewrite has (others have 1), and of
 numbers in the message. They were chosen in the same way."""
 MAX_RATED_ROWS = 20
-"""Maximum rated rows from the tables of `Part.tables`."""
+"""Maximum rated rows from the tables of `PartEvidence.tables`."""
 MAX_ADJACENT_PASSAGES = 2
 """Maximum passages before and after a hit, within its section, into which a span may grow."""
 MIN_RANKED_LENGTH = 6
@@ -69,7 +77,7 @@ class RatedLine:
     score: float
 
 
-def rate_lines(part: Part, embed: Embed | None) -> list[RatedLine]:
+def rate_lines(part: PartEvidence, embed: Embed | None) -> list[RatedLine]:
     """Rate every line of a part's hits that can answer, best first. Headings and lines of one word cannot answer.
 
     The score is the sum of the cosine with the mean of the part's wordings, the share of the part's words in the line
@@ -99,7 +107,7 @@ def rate_lines(part: Part, embed: Embed | None) -> list[RatedLine]:
     return _to_quote(part, [RatedLine(*candidates[number], scores[number]) for number in ranked], hits)
 
 
-def _to_quote(part: Part, ranked: Sequence[RatedLine], hits: Sequence[Hit]) -> list[RatedLine]:
+def _to_quote(part: PartEvidence, ranked: Sequence[RatedLine], hits: Sequence[Hit]) -> list[RatedLine]:
     """Return the lines that may be quoted: no outlines, and only those with the most identifiers of the question.
 
     All are returned if they are all outlines.
@@ -135,7 +143,7 @@ def _texts_and_headings(candidates: Sequence[tuple[int, TextLine]], hits: Sequen
     return texts, headings
 
 
-def _weighted_wordings(part: Part) -> dict[str, float]:
+def _weighted_wordings(part: PartEvidence) -> dict[str, float]:
     """Return the texts that lines are compared with, and their weights.
 
     The message as typed counts twice as much as its rewrite. If a model wrote search phrases, which use the terms of
@@ -148,7 +156,7 @@ def _weighted_wordings(part: Part) -> dict[str, float]:
     return weights
 
 
-def _cosines(part: Part, texts: Sequence[str], embed: Embed) -> list[float]:
+def _cosines(part: PartEvidence, texts: Sequence[str], embed: Embed) -> list[float]:
     """Return the cosine of each text with the mean of the vectors of the part's wordings."""
     unique = list(dict.fromkeys(texts))
     wordings = _weighted_wordings(part)
@@ -159,7 +167,7 @@ def _cosines(part: Part, texts: Sequence[str], embed: Embed) -> list[float]:
     return [cosine_of[text] for text in texts]
 
 
-def _word_shares(part: Part, texts: Sequence[str], headings: Sequence[str]) -> list[float]:
+def _word_shares(part: PartEvidence, texts: Sequence[str], headings: Sequence[str]) -> list[float]:
     """Return the share of the part's words in each text and its headings.
 
     Rare words weigh more, numbers that were typed weigh still more, and words that were only carried over weigh less.
@@ -476,55 +484,72 @@ class AnswerByQuotes:
 
     name = "answer"
 
-    def __call__(self, turn: Turn) -> None:
-        turn.draft = answer_about_collection(turn) or count_mentions(turn) or quote_parts(turn) or refuse(turn)
-        turn.stream(turn.draft.text)
+    def __call__(
+        self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence, assessment: Assessment, /
+    ) -> Draft:
+        draft = (
+            answer_about_collection(turn, understood, evidence, assessment)
+            or count_mentions(turn, evidence, assessment)
+            or quote_parts(turn, understood, evidence, assessment)
+            or refuse(turn, evidence, assessment)
+        )
+        turn.stream(draft.text)
+        return draft
 
 
-def quote_parts(turn: Turn) -> Draft | None:
+def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, assessment: Assessment) -> Draft | None:
     """Quote the documents for each part of a message, each span once; None if nothing was found for any part."""
+    sources = SourceList(evidence)
+    parts = list(zip(evidence.parts, assessment.parts, strict=True))
+    # A small model reads the quotations, so they stay short.
+    forward_first = understood.understanding.wants_procedure and len(parts) == 1 and turn.generator is None
     shown: list[QuotedSpan] = []
-    texts: list[str] = []
     answers: list[str] = []
     new_by_part = []  # the spans that each part adds
-    count = 2 if len(turn.parts) <= MAX_PARTS_WITH_TWO_SPANS else 1
-    words = SPAN_WORDS if len(turn.parts) == 1 else PART_SPAN_WORDS
-    # A small model reads the quotations, so they stay short.
-    forward_first = turn.understanding.wants_procedure and len(turn.parts) == 1 and turn.generator is None
-    if forward_first:
-        words = PROCEDURE_SPAN_WORDS
-    for part in turn.parts:
-        spans_of_part = _spans_for_part(turn, part, count, words, shown, forward_first)
+    for part, judgment in parts:
+        spans_of_part = _spans_for_part(turn, part, judgment, len(parts), shown, forward_first)
         new_by_part.append([span for span in spans_of_part if span not in shown])
         shown += new_by_part[-1]
         answers.append(" ".join(line.text for span in spans_of_part for line in span.lines))
     if not shown:
         return None
-    numbers = dict(zip(map(id, shown), turn.number(span.hit for span in shown), strict=True))
-    for part, new, answer in zip(turn.parts, new_by_part, answers, strict=True):
-        if new and part.judgment.decision == "partial":
+    numbers = dict(zip(map(id, shown), sources.number(span.hit for span in shown), strict=True))
+    texts: list[str] = []
+    for (part, judgment), new, answer in zip(parts, new_by_part, answers, strict=True):
+        if new and judgment.decision == "partial":
             texts.append(in_language(UNSURE_TEXT, turn.language))
         texts += [format_span(span, numbers[id(span)]) for span in new]
         if not answer:
             texts.append(not_found(part.text, turn.language))
-        if new and turn.generator is None and (found := differing_lines(turn, new[0].hit, new[0].best_lines[0])):
-            texts.append(differing_text(turn, found))
+        if new and turn.generator is None:
+            found = differing_lines(turn, understood.asked, new[0].hit, new[0].best_lines[0])
+            texts += [differing_text(turn.language, found, sources)] if found else []
     steps = [list_steps(span, numbers[id(span)]) for span in shown]
     procedure = next(filter(None, steps), ())
-    return Draft(text="\n\n".join(texts), procedure=procedure, answers=tuple(answers), claims="")
+    draft = Draft("\n\n".join(texts), assessment, procedure=procedure, answers=tuple(answers), claims="")
+    return draft.with_sources(sources)
 
 
 def _spans_for_part(
-    turn: Turn, part: Part, count: int, words: int, earlier: Sequence[QuotedSpan], forward_first: bool
+    turn: Turn,
+    part: PartEvidence,
+    judgment: Judgment,
+    parts: int,
+    earlier: Sequence[QuotedSpan],
+    forward_first: bool,
 ) -> list[QuotedSpan]:
-    if part.judgment.decision not in GROUNDED_DECISIONS or not part.hits:
+    """Return the spans to quote for one of some `parts`; see `choose_spans`."""
+    if judgment.decision not in GROUNDED_DECISIONS or not part.hits:
         return []
+    count = 2 if parts <= MAX_PARTS_WITH_TWO_SPANS else 1
+    words = PROCEDURE_SPAN_WORDS if forward_first else SPAN_WORDS if parts == 1 else PART_SPAN_WORDS
     retriever = turn.retriever if turn.evidence is None else None  # nothing is added to given evidence
     return choose_spans(
         rate_lines(part, turn.embed), [*part.hits, *part.tables], count, words, earlier, retriever, forward_first
     )
 
 
-def refuse(turn: Turn) -> Draft:
+def refuse(turn: Turn, evidence: Evidence, assessment: Assessment) -> Draft:
     """Return the refusal for a message that has no answerable part."""
-    return Draft(text=in_language(UNKNOWN_TEXT, turn.language), answers=("",) * len(turn.parts))
+    text = in_language(UNKNOWN_TEXT, turn.language)
+    return Draft(text, assessment, evidence.hits, answers=("",) * len(evidence.parts))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from turnmark.assistant.citations.marks import TextLine, lines_of
 from turnmark.assistant.steps.answer.answer_counts import group_digits
+from turnmark.assistant.steps.step_results import SourceList
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.wording.refusals import DIFFERING_TEXT, MORE_TEXT, in_language
 from turnmark.core.untrusted import escape_marks, one_line
@@ -42,7 +43,7 @@ class DifferingLine:
     values: tuple[str, ...]
 
 
-def differing_lines(turn: Turn, quoted: Hit, line: TextLine) -> list[DifferingLine]:
+def differing_lines(turn: Turn, asked: str, quoted: Hit, line: TextLine) -> list[DifferingLine]:
     """Return the sentences of other documents that say nearly the same as a quoted one with other values.
 
     A document that the question tells apart, by a word or number of its title, is left out.
@@ -54,7 +55,7 @@ def differing_lines(turn: Turn, quoted: Hit, line: TextLine) -> list[DifferingLi
     found: dict[str, DifferingLine] = {}
     for hit in hits:
         document = hit.passage.document
-        if document == quoted.passage.document or document in found or _told_apart(turn.asked, quoted, hit):
+        if document == quoted.passage.document or document in found or _told_apart(asked, quoted, hit):
             continue
         for other in lines_of(hit.passage):
             other_words, other_values = _split(other.text)
@@ -64,21 +65,19 @@ def differing_lines(turn: Turn, quoted: Hit, line: TextLine) -> list[DifferingLi
     return list(found.values())
 
 
-def differing_text(turn: Turn, found: Sequence[DifferingLine]) -> str:
-    """Return a paragraph that names documents with other values, each with its source."""
+def differing_text(language: str, found: Sequence[DifferingLine], sources: SourceList) -> str:
+    """Return a paragraph that names documents with other values, which become sources."""
     shown = found[:MAX_NAMED_DOCUMENTS]
     titles = [each.hit.passage.title for each in shown]
     rows = []
-    for each, number in zip(shown, turn.number(each.hit for each in shown), strict=True):
+    for each, number in zip(shown, sources.number(each.hit for each in shown), strict=True):
         passage = each.hit.passage
         name = passage.title if passage.title and titles.count(passage.title) == 1 else passage.path or passage.document
         values = ", ".join(each.values)
         rows.append(f"- {escape_marks(one_line(name))}: {escape_marks(one_line(values))} [{number}]")
     if rest := len(found) - len(shown):
-        rows.append(
-            f"- … {in_language(MORE_TEXT, turn.language).replace('{number}', group_digits(rest, turn.language))}"
-        )
-    return "\n".join([in_language(DIFFERING_TEXT, turn.language), "", *rows])
+        rows.append(f"- … {in_language(MORE_TEXT, language).replace('{number}', group_digits(rest, language))}")
+    return "\n".join([in_language(DIFFERING_TEXT, language), "", *rows])
 
 
 def _split(text: str) -> tuple[frozenset[str], tuple[str, ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise, zip_longest
 
@@ -18,7 +19,8 @@ from turnmark.assistant.llm.prompts.prompt_files import load_prompt
 from turnmark.assistant.steps.retrieve.file_names import search_named_files
 from turnmark.assistant.steps.retrieve.identifiers import exact_first
 from turnmark.assistant.steps.retrieve.long_tables import LongTables
-from turnmark.assistant.steps.turn_state import Part, Turn
+from turnmark.assistant.steps.step_results import Assessment, Evidence, Part, PartEvidence, UnderstoodMessage
+from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.understand_rules import (
     NearestCosines,
     likely_languages,
@@ -87,18 +89,24 @@ class SingleSearch:
     depth = 0
     """Number of hits among which tables are looked for (`Part.tables`); 0: only the evidence."""
 
-    def __call__(self, turn: Turn) -> None:
+    def __call__(
+        self, turn: Turn, understood: UnderstoodMessage, found: Evidence | None, assessment: Assessment | None, /
+    ) -> Evidence:
         if turn.evidence is not None:
-            _use_given_evidence(turn, turn.evidence)
-        elif turn.retriever is not None:
-            _search(turn, turn.retriever, max(turn.top_k, self.depth))
-        self.choose_evidence(turn)
-        turn.report_hits()
+            found = _use_given_evidence(turn, understood.parts, turn.evidence)
+        elif turn.retriever is None:
+            found = Evidence(tuple(PartEvidence(**vars(part)) for part in understood.parts))
+        elif found is not None and assessment is not None:
+            found = _search_again(turn, turn.retriever, understood, found, assessment.narrower_queries)
+        elif len(understood.parts) > 1:
+            found = _search_compound(turn, turn.retriever, understood, max(turn.top_k, self.depth))
+        else:
+            found = _search_single(turn, turn.retriever, understood, max(turn.top_k, self.depth))
+        return replace(found, hits=tuple(self.choose_evidence(turn, found.parts)))
 
-    def choose_evidence(self, turn: Turn) -> None:
-        """Number the evidence, the best hit of each part first."""
-        turn.hits.clear()
-        turn.number(hits_of_parts(turn))
+    def choose_evidence(self, turn: Turn, parts: Sequence[PartEvidence]) -> Sequence[Hit]:  # noqa: ARG002
+        """Return the evidence in the order of its numbers, the best hit of each part first."""
+        return hits_of_parts(parts)
 
 
 class RepeatedSearch(SingleSearch):
@@ -116,100 +124,102 @@ class SectionSearch(SingleSearch):
     adds_adjacent = True
     """Whether passages next to the sections are shown, too."""
 
-    def choose_evidence(self, turn: Turn) -> None:
-        """Number the sections, within the limit of tokens; given evidence stays as it is."""
-        turn.hits.clear()
-        hits = self.hits_to_read(turn)
+    def choose_evidence(self, turn: Turn, parts: Sequence[PartEvidence]) -> Sequence[Hit]:
+        """Return the sections, within the limit of tokens; given evidence stays as it is."""
+        hits = self.hits_to_read(parts)
         if turn.evidence is not None:
-            turn.hits.extend(hits)
-        else:
-            long = self.long_tables(turn)
-            tokens = turn.config.tokens + TOKENS_PER_FURTHER_PART * (len(turn.parts) - 1)
-            few = long.limit_rows(hits) if long else hits
-            read_sections(turn, few, round(self.tokens_share * tokens), long=long, adjacent=self.adds_adjacent)
+            return hits
+        long = self.long_tables(turn)
+        tokens = round(self.tokens_share * (turn.config.tokens + TOKENS_PER_FURTHER_PART * (len(parts) - 1)))
+        few = long.limit_rows(hits) if long else hits
+        return read_sections(turn, parts, few, tokens, long=long, adjacent=self.adds_adjacent)
 
-    def hits_to_read(self, turn: Turn) -> list[Hit]:
+    def hits_to_read(self, parts: Sequence[PartEvidence]) -> list[Hit]:
         """Return the hits to show, best first."""
-        return hits_of_parts(turn)
+        return hits_of_parts(parts)
 
     def long_tables(self, turn: Turn) -> LongTables | None:  # noqa: ARG002
         """Return what shows few rows of long tables; None: sections contain all rows."""
         return None
 
 
-def hits_of_parts(turn: Turn) -> list[Hit]:
+def hits_of_parts(parts: Sequence[PartEvidence]) -> list[Hit]:
     """Return what the searches for the parts of a message found, the best hit of each part first."""
-    return interleave(part.hits for part in turn.parts)
+    return interleave(part.hits for part in parts)
 
 
-def _use_given_evidence(turn: Turn, evidence: Sequence[Hit]) -> None:
+def _use_given_evidence(turn: Turn, parts: Sequence[Part], evidence: Sequence[Hit]) -> Evidence:
     """Assign the given evidence to each part, in its order. If there are several parts, each gets its own
     similarities."""
-    for part in turn.parts:
-        part.hits = list(evidence)
-        if len(turn.parts) > 1 and turn.embed is not None:
+    found = []
+    for part in parts:
+        hits = list(evidence)
+        if len(parts) > 1 and turn.embed is not None:
             texts = tuple(dict.fromkeys((part.text, part.question)))
             ranked = ranked_by([hit.passage for hit in evidence], texts, turn.embed)
             found_by_id = {hit.passage.id: hit.found for hit in ranked}
-            part.hits = [hit.model_copy(update={"found": found_by_id[hit.passage.id]}) for hit in evidence]
+            hits = [hit.model_copy(update={"found": found_by_id[hit.passage.id]}) for hit in evidence]
+        found.append(PartEvidence(**vars(part), hits=tuple(hits)))
+    return Evidence(tuple(found))
 
 
-def _search(turn: Turn, retriever: Retriever, depth: int) -> None:
-    """Run the searches of the current round: all parts in the first round, then those with a narrower query.
+def _search_single(turn: Turn, retriever: Retriever, understood: UnderstoodMessage, depth: int) -> Evidence:
+    """Search for a message with one part.
 
     Args:
         depth: hits to find for a part, of which the first `turn.top_k` are its evidence.
     """
-    if turn.round > 1:
-        _search_again(turn, retriever)
-    elif len(turn.parts) > 1:
-        _search_compound(turn, retriever, depth)
-    else:
-        (part,) = turn.parts
-        query = _query(turn, part)
-        (candidates,) = retriever.search([query], depth)
-        candidates = search_named_files(retriever, query, exact_first(part.text, candidates), depth)
-        hits = candidates[: turn.top_k]
-        turn.searched(query, hits, "the message")
-        part.hits = drop_repeats(hits)
-        part.tables = _tables(candidates[turn.top_k :], part.hits)
+    (part,) = understood.parts
+    query = _query(turn, understood, part)
+    (candidates,) = retriever.search([query], depth)
+    candidates = search_named_files(retriever, query, exact_first(part.text, candidates), depth)
+    hits = drop_repeats(candidates[: turn.top_k])
+    turn.searched(query, candidates[: turn.top_k], "the message")
+    tables = _tables(candidates[turn.top_k :], hits)
+    return Evidence((PartEvidence(**vars(part), hits=tuple(hits), tables=tables),))
 
 
-def _tables(further: Sequence[Hit], hits: Sequence[Hit]) -> list[Hit]:
+def _tables(further: Sequence[Hit], hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Return the further hits that contain table rows and belong to the documents of the hits."""
     documents = {hit.passage.document for hit in hits}
     known = {hit.passage.id for hit in hits}
-    return [
+    return tuple(
         hit
         for hit in drop_repeats(further)
         if hit.passage.id not in known and hit.passage.document in documents and tables_of(hit.passage.text)
-    ]
+    )
 
 
-def _search_compound(turn: Turn, retriever: Retriever, depth: int) -> None:
+def _search_compound(turn: Turn, retriever: Retriever, understood: UnderstoodMessage, depth: int) -> Evidence:
     """Search for each part of a compound message, and for the message as one."""
-    queries = [_query(turn, part) for part in turn.parts]
-    message_query = _message_query(turn)
+    queries = [_query(turn, understood, part) for part in understood.parts]
+    message_query = _message_query(turn, understood)
     *results, message_hits = retriever.search([*queries, message_query], depth)
     message_hits = message_hits[: turn.top_k]
-    for number, (part, query, candidates) in enumerate(zip(turn.parts, queries, results, strict=True)):
+    parts = []
+    for number, (part, query, candidates) in enumerate(zip(understood.parts, queries, results, strict=True)):
         candidates = search_named_files(retriever, query, exact_first(part.text, candidates), depth)
         hits = candidates[: turn.top_k]
         turn.searched(query, hits, "a part of the message", number)
-        part.hits = _with_more(hits, message_hits, turn.top_k)
-        part.tables = _tables(candidates[turn.top_k :], part.hits)
-    turn.message_hits = list(message_hits)
+        hits = _with_more(hits, message_hits, turn.top_k)
+        tables = _tables(candidates[turn.top_k :], hits)
+        parts.append(PartEvidence(**vars(part), hits=tuple(hits), tables=tables))
     turn.searched(message_query, message_hits, "the full message")
+    return Evidence(tuple(parts), message_hits=tuple(message_hits))
 
 
-def _search_again(turn: Turn, retriever: Retriever) -> None:
+def _search_again(
+    turn: Turn, retriever: Retriever, understood: UnderstoodMessage, found: Evidence, narrower_queries: Sequence[str]
+) -> Evidence:
     """Search again for each part with a narrower query, and put the new hits before its old ones."""
-    numbered = [(number, part) for number, part in enumerate(turn.parts) if part.narrower_query]
-    queries = [_query(turn, part) for _, part in numbered]
+    parts = list(found.parts)
+    numbered = [(number, text) for number, text in enumerate(narrower_queries) if text]
+    queries = [_query(turn, understood, parts[number], text) for number, text in numbered]
     results = retriever.search(queries, turn.top_k)
-    for (number, part), query, hits in zip(numbered, queries, results, strict=True):
-        turn.searched(query, hits, "thin evidence", number if len(turn.parts) > 1 else None)
-        part.hits = _with_more(hits, part.hits, turn.top_k)
+    for (number, _), query, hits in zip(numbered, queries, results, strict=True):
+        turn.searched(query, hits, "thin evidence", number if len(parts) > 1 else None, found.round + 1)
+        parts[number] = replace(parts[number], hits=tuple(_with_more(hits, parts[number].hits, turn.top_k)))
+    return replace(found, parts=tuple(parts), round=found.round + 1)
 
 
 def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[Hit]:
@@ -218,24 +228,30 @@ def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[
     return drop_repeats([*hits, *more])[:limit]
 
 
-def _message_query(turn: Turn) -> Query:
+def _whole_query(turn: Turn, understood: UnderstoodMessage) -> Query:
+    """Return `turn_query` for the message of a turn."""
+    return turn_query(
+        understood.understanding, turn.history, understood.asked, turn.nearest, turn.languages, turn.word_shares
+    )
+
+
+def _message_query(turn: Turn, understood: UnderstoodMessage) -> Query:
     """Return one query for a compound message, with a model's questions and search phrases as variants."""
-    query = turn_query(turn.understanding, turn.history, turn.asked, turn.nearest, turn.languages, turn.word_shares)
-    phrases = [phrase for part in turn.parts for phrase in part.phrases]
-    questions = [part.question for part in turn.parts] if phrases else []
-    return _with_variants(query, dict.fromkeys((*questions, *phrases)))
+    phrases = [phrase for part in understood.parts for phrase in part.phrases]
+    questions = [part.question for part in understood.parts] if phrases else []
+    return _with_variants(_whole_query(turn, understood), dict.fromkeys((*questions, *phrases)))
 
 
-def _query(turn: Turn, part: Part) -> Query:
+def _query(turn: Turn, understood: UnderstoodMessage, part: Part, narrower_query: str = "") -> Query:
     """Return the query of a part: as typed, with its complete question and its search phrases as variants."""
-    understood = turn.understanding
-    if len(turn.parts) == 1:
-        query = turn_query(understood, turn.history, turn.asked, turn.nearest, turn.languages, turn.word_shares)
+    if len(understood.parts) == 1:
+        query = _whole_query(turn, understood)
     else:
         variants = (part.question,) if part.question != part.text else ()
-        history = () if understood.standalone else turn.history
-        query = Query(text=part.text, history=history, standalone=understood.standalone, variants=variants)
-    return _with_variants(query, (*part.phrases, part.narrower_query))
+        standalone = understood.understanding.standalone
+        history = () if standalone else turn.history
+        query = Query(text=part.text, history=history, standalone=standalone, variants=variants)
+    return _with_variants(query, (*part.phrases, narrower_query))
 
 
 def _with_variants(query: Query, texts: Iterable[str]) -> Query:
@@ -261,16 +277,18 @@ def drop_repeats(hits: Iterable[Hit]) -> list[Hit]:
 
 def read_sections(
     turn: Turn,
+    parts: Sequence[Part],
     hits: Sequence[Hit],
     tokens: int,
     previous: str = "",
     *,
     long: LongTables | None = None,
     adjacent: bool = True,
-) -> None:
-    """Add the sections of hits to the turn's evidence, within `tokens` and within the room of the model's context.
+) -> list[Hit]:
+    """Return the sections of hits, within `tokens` and within the room of the model's context.
 
     Args:
+        parts: the questions, which the prompt shows as well.
         hits: best first.
         previous: the answer to revise, which the prompt shows as well.
         long, adjacent: see `grow_sections`.
@@ -278,14 +296,14 @@ def read_sections(
     sections = grow_sections(turn.retriever, hits, tokens, long, adjacent=adjacent)
     if turn.generator is not None:
         prompt = load_prompt("answer", turn.prompts)
-        questions = [part.question for part in turn.parts]
+        questions = [part.question for part in parts]
         room = sections_room(turn.generator, prompt, turn.history, turn.message, previous, *questions)
         if room < tokens:
             fitting = grow_sections(turn.retriever, hits, room, long, adjacent=adjacent)
             if fitting != sections:
                 turn.use("answer", Usage(), "sections were cut or left out: the model's context is full")
             sections = fitting
-    turn.hits.extend(sections)
+    return sections
 
 
 def grow_sections(

@@ -19,13 +19,14 @@ from turnmark.assistant.llm.calls.protocols import Generator, OnText
 from turnmark.assistant.llm.prompts.history import ends_with_question
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
 from turnmark.assistant.llm.prompts.structured_output import WrittenText, write_text
-from turnmark.assistant.steps.answer.answer_llm import answer_prompt, decision_of, draft_of
+from turnmark.assistant.steps.answer.answer_llm import answer_prompt, decision_of, procedure_in
 from turnmark.assistant.steps.retrieve.retrieve_sections import (
     conversation_query,
     drop_repeats,
     interleave,
     read_sections,
 )
+from turnmark.assistant.steps.step_results import Assessment, Draft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.edit_requests import EditRequest, edit_requests, is_instruction
@@ -63,27 +64,33 @@ class RevisionByRules:
 
     name = "answer"
 
-    def __call__(self, turn: Turn) -> None:
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, /) -> Draft:  # noqa: ARG002
         question_at, previous = _last_answer(turn)
         requests = edit_requests(turn.message)
-        unknown = is_refusal(previous)
-        text = "" if unknown else apply_requests(previous, requests)
+        text = "" if is_refusal(previous) else apply_requests(previous, requests)
         if not text or text.strip() == previous.strip():
-            rules_apply = bool(requests) and all(request.kind != "other" for request in requests)
-            if text:
-                reason = ALREADY_TEXT
-            elif unknown or rules_apply:
-                reason = NOTHING_TO_CHANGE_TEXT
-            else:
-                reason = NEEDS_MODEL_TEXT
+            reason = ALREADY_TEXT if text else _why_unchanged(previous, requests)
             reply = in_language(UNCHANGED_TEXT, turn.language) + in_language(reason, turn.language)
-            _settle(turn, reply, Judgment(decision="converse", confidence=1.0, reason="not changed"))
-            return
-        turn.number(_hits_behind(turn, question_at, previous))
-        turn.report_hits()
-        turn.understanding = _as_revision(turn)
+            return _streamed(turn, reply, Judgment(decision="converse", confidence=1.0, reason="not changed"))
+        hits = _hits_behind(turn, question_at, previous)
+        turn.report_hits(hits)
         decision: Decision = "partial" if text_at_start(previous, UNSURE_TEXT) else "answer"
-        _settle(turn, _add_citations(text, turn.hits), _REVISION_JUDGMENT.model_copy(update={"decision": decision}))
+        judgment = _REVISION_JUDGMENT.model_copy(update={"decision": decision})
+        return _streamed(turn, _add_citations(text, hits), judgment, hits)
+
+
+def _why_unchanged(previous: str, requests: Sequence[EditRequest]) -> str:
+    """Return why rules cannot change an answer: there is nothing to change, or it takes a model."""
+    rules_apply = bool(requests) and all(request.kind != "other" for request in requests)
+    return NOTHING_TO_CHANGE_TEXT if rules_apply or is_refusal(previous) else NEEDS_MODEL_TEXT
+
+
+def _streamed(turn: Turn, text: str, judgment: Judgment, hits: Sequence[Hit] = ()) -> Draft:
+    """Return an answer as a draft, after reporting its judgment and streaming it."""
+    assessment = Assessment(judgment)
+    assessment.report(turn)
+    turn.stream(text)
+    return Draft(text, assessment, tuple(hits), procedure_in(text))
 
 
 class RevisionByModel:
@@ -91,34 +98,36 @@ class RevisionByModel:
 
     name = "answer"
 
-    def __call__(self, turn: Turn) -> None:
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, /) -> Draft:
         question_at, previous = _last_answer(turn)
-        share = 1.0 if _lookups_of_instruction(turn) else LAYOUT_TOKENS_SHARE
-        hits = _hits_to_read(turn, question_at, previous)
-        read_sections(turn, hits, round(share * turn.config.tokens), previous)
-        turn.report_hits()
-        turn.decide(_REVISION_JUDGMENT)
+        share = 1.0 if _lookups_of_instruction(turn, understood) else LAYOUT_TOKENS_SHARE
+        found = _hits_to_read(turn, understood, question_at, previous)
+        hits = read_sections(turn, understood.parts, found, round(share * turn.config.tokens), previous)
+        turn.report_hits(hits)
+        assessment = Assessment(_REVISION_JUDGMENT)
+        assessment.report(turn)
         before = turn.history[: answers_in(turn.history)[-1]]
-        reply, answer, notes = revise_by_model(
-            turn.model, before, previous, turn.message, turn.hits, turn.prompts, turn.stream
+        written, answer, notes = revise_by_model(
+            turn.model, before, previous, turn.message, hits, turn.prompts, turn.stream
         )
-        turn.use("revise", reply.usage, *notes, reply.note)
-        turn.reasoning = reply.reasoning
-        turn.understanding = _as_revision(turn)
-        turn.draft = draft_of(answer.text or previous, answer.unstated)
+        turn.use("revise", written.usage, *notes, written.note)
         decision = decision_of(answer, 1)
         if decision != "answer":
-            turn.decide(turn.judgment.model_copy(update={"decision": decision}))
+            assessment = Assessment(_REVISION_JUDGMENT.model_copy(update={"decision": decision}))
+            assessment.report(turn)
+        text = answer.text or previous
+        return Draft(
+            text, assessment, tuple(hits), procedure_in(text), unstated=answer.unstated, reasoning=written.reasoning
+        )
 
 
 class RevisionBySmallModel(RevisionByRules):
     """Revise step for a small model: rules if they apply; otherwise the model rewrites the answer from its own text."""
 
-    def __call__(self, turn: Turn) -> None:
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, /) -> Draft:
         question_at, previous = _last_answer(turn)
         if apply_requests(previous, edit_requests(turn.message)) or is_refusal(previous):
-            super().__call__(turn)
-            return
+            return super().__call__(turn, understood)
         unquoted = "\n".join(line for line in previous.splitlines() if not line.startswith(">")).strip()
         template = load_prompt("revise-small", turn.prompts)
         prompt = template.render(
@@ -126,13 +135,14 @@ class RevisionBySmallModel(RevisionByRules):
             previous=template.quote(escape_marks((unquoted or previous).replace("**", ""))),
             message=turn.message,
         )
-        reply = write_text(turn.model, prompt, turn.stream)
-        turn.use("revise", reply.usage, reply.note)
-        turn.reasoning = reply.reasoning
-        turn.number(_hits_behind(turn, question_at, previous))
-        turn.report_hits()
-        turn.decide(_REVISION_JUDGMENT)
-        turn.draft = draft_of(_add_citations(reply.text, turn.hits))
+        written = write_text(turn.model, prompt, turn.stream)
+        turn.use("revise", written.usage, written.note)
+        hits = _hits_behind(turn, question_at, previous)
+        turn.report_hits(hits)
+        assessment = Assessment(_REVISION_JUDGMENT)
+        assessment.report(turn)
+        text = _add_citations(written.text, hits)
+        return Draft(text, assessment, tuple(hits), procedure_in(text), reasoning=written.reasoning)
 
 
 def revise_by_model(
@@ -153,16 +163,6 @@ def revise_by_model(
     about = Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,))
     prompt, notes = answer_prompt(generator, about, instruction, history, hits, prompts, previous)
     return *write_answer(generator, prompt, len(hits), on_text), notes
-
-
-def _as_revision(turn: Turn) -> Understanding:
-    return Understanding(kind="revision", rewrite=turn.message, sub_questions=(turn.message,))
-
-
-def _settle(turn: Turn, text: str, judgment: Judgment) -> None:
-    turn.decide(judgment)
-    turn.draft = draft_of(text)
-    turn.stream(text)
 
 
 def _last_answer(turn: Turn) -> tuple[int | None, str]:
@@ -234,7 +234,7 @@ def _hits_behind(turn: Turn, question_at: int | None, previous: str) -> list[Hit
     return drop_repeats([*best, *others])
 
 
-def _hits_to_read(turn: Turn, question_at: int | None, previous: str) -> list[Hit]:
+def _hits_to_read(turn: Turn, understood: UnderstoodMessage, question_at: int | None, previous: str) -> list[Hit]:
     """Search for the passages that a model reads.
 
     In this order: those behind the last answer, those that the instruction asks for, those behind earlier answers, and
@@ -249,7 +249,7 @@ def _hits_to_read(turn: Turn, question_at: int | None, previous: str) -> list[Hi
             )
     groups = [
         _lookups_of_answer(previous),
-        _lookups_of_instruction(turn),
+        _lookups_of_instruction(turn, understood),
         earlier_lookups,
         _lookups_of_question(turn, question_at),
     ]
@@ -284,13 +284,13 @@ def _lookups_of_question(turn: Turn, question_at: int | None) -> list[Lookup]:
     return [Lookup(query, "the question of the answer", PASSAGES_FOR_QUESTION)]
 
 
-def _lookups_of_instruction(turn: Turn) -> list[Lookup]:
+def _lookups_of_instruction(turn: Turn, understood: UnderstoodMessage) -> list[Lookup]:
     """Return the search for what an instruction asks to add; no search if it is only about layout.
 
     A model that understood the instruction gives search phrases if it asks for more.
     """
-    phrases = tuple(phrase for part in turn.parts for phrase in part.phrases)
-    if not phrases and (turn.forms.get("understand") == "llm" or edit_requests(turn.message)):
+    phrases = tuple(phrase for part in understood.parts for phrase in part.phrases)
+    if not phrases and (understood.form == "llm" or edit_requests(turn.message)):
         return []
     query = Query(text=turn.message, history=turn.history, variants=phrases)
     return [Lookup(query, "the instruction asks for more", turn.top_k)]

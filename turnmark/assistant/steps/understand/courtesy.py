@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from turnmark.assistant.steps.step_results import Assessment, CheckedDraft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.types import Checks, Draft, Judgment, SubQuestion
+from turnmark.assistant.types import Judgment, SubQuestion
 from turnmark.assistant.wording.phrases import Phrases, fold, possible_phrases
 from turnmark.assistant.wording.refusals import HELLO_TEXT, WELCOME_TEXT, in_language
 from turnmark.corpora.text.segmentation import ends_with_question_mark, words
@@ -126,15 +127,17 @@ def _greets(message: str) -> bool:
 
 
 class Courtesy:
-    """Answer step: replies to a courtesy, without a search."""
+    """Answer step that replies to a courtesy, without a search or a check."""
 
     name = "answer"
 
-    def __call__(self, turn: Turn) -> None:
-        turn.hits.extend(turn.evidence or ())
-        turn.report_hits()
-        turn.decide(Judgment(decision="converse", confidence=1.0, reason="a courtesy, not a question"))
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, /) -> CheckedDraft:
+        hits = tuple(turn.evidence or ())
+        turn.report_hits(hits)
+        assessment = Assessment(Judgment(decision="converse", confidence=1.0, reason="a courtesy, not a question"))
+        assessment.report(turn)
         text = in_language(HELLO_TEXT if _greets(turn.message) else WELCOME_TEXT, turn.language)
         turn.stream(text)
-        parts = [SubQuestion(text=question, answered=True) for question in turn.understanding.sub_questions]
-        turn.settle(Draft(text=text), Checks(), parts)
+        questions = understood.understanding.sub_questions
+        parts = tuple(SubQuestion(text=question, answered=True) for question in questions)
+        return CheckedDraft(text, assessment, hits, sub_questions=parts)

@@ -22,6 +22,7 @@ from turnmark.assistant.llm.prompts.context_budget import count_tokens, fit_prom
 from turnmark.assistant.llm.prompts.history import SPEAKER_NAMES, ends_with_question, last_turns_within
 from turnmark.assistant.llm.prompts.prompt_files import PromptMessages, load_prompt
 from turnmark.assistant.llm.prompts.structured_output import STRUCTURED_TOKENS, Failure, ask
+from turnmark.assistant.steps.step_results import UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.collection_questions import collection_question
 from turnmark.assistant.steps.understand.courtesy import is_conversational
@@ -86,12 +87,11 @@ class UnderstandingByModel:
 
     name = "understand"
 
-    def __call__(self, turn: Turn) -> None:
+    def __call__(self, turn: Turn, /) -> UnderstoodMessage:
         rules = understand(turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
         courtesy = rules.kind == "conversational" and not ends_with_question(turn.history)
         if turn.evidence is not None or courtesy:
-            turn.understood(rules, "rules")
-            return
+            return UnderstoodMessage(rules, turn.message, "rules")
         titles, count = _titles_to_show(turn, rules)
         prompt, notes = understand_prompt(
             turn.model, turn.history, turn.message, titles, count, turn.prompts, languages_to_search(turn)
@@ -99,12 +99,11 @@ class UnderstandingByModel:
         reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
         if isinstance(reply, Failure):
             reason = f"{reply.kind.replace('_', ' ')}: {reply.reason}"
-            turn.fallback = reply.kind
             turn.use("understand", usage, f"understood by rules: the model gave nothing usable ({reason})")
-            turn.understood(rules, "rules")
-            return
+            return UnderstoodMessage(rules, turn.message, "rules", fallback=reply.kind)
         turn.use("understand", usage, *notes)
-        turn.understood(understanding_of(reply, turn.message, bool(turn.history), turn.languages), "llm")
+        understanding = understanding_of(reply, turn.message, bool(turn.history), turn.languages)
+        return UnderstoodMessage(understanding, turn.message, "llm")
 
 
 def _titles_to_show(turn: Turn, rules: Understanding) -> tuple[list[str], int]:
@@ -119,7 +118,7 @@ def _titles_to_show(turn: Turn, rules: Understanding) -> tuple[list[str], int]:
     if turn.retriever is None or len(titles) <= MAX_TITLES:
         return titles, len(titles)
     variants = () if rules.standalone else (rules.rewrite,)
-    query = Query(text=turn.asked, history=turn.history, standalone=rules.standalone, variants=variants)
+    query = Query(text=turn.message, history=turn.history, standalone=rules.standalone, variants=variants)
     (hits,) = turn.retriever.search([query], MAX_HITS_FOR_TITLES)
     return list(dict.fromkeys(hit.passage.title for hit in hits if hit.passage.title)), len(titles)
 
@@ -230,12 +229,11 @@ class UnderstandingBySmallModel:
 
     name = "understand"
 
-    def __call__(self, turn: Turn) -> None:
+    def __call__(self, turn: Turn, /) -> UnderstoodMessage:
         rules = understand(turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
         about_collection = collection_question(turn.message, turn.history) is not None
         if rules.kind != "question" or turn.evidence is not None or about_collection:
-            turn.understood(rules, "rules")
-            return
+            return UnderstoodMessage(rules, turn.message, "rules")
         template = load_prompt("condense", turn.prompts)
         prompt = template.render(
             history=last_turns(turn.history, template.quote) or template.quote("(none)"),
@@ -245,20 +243,17 @@ class UnderstandingBySmallModel:
         try:
             reply = turn.model.complete(prompt, max_tokens=MAX_SMALL_REPLY_TOKENS)
         except GeneratorError as error:
-            turn.fallback = error.kind
             turn.use("understand", error.usage, f"understood by rules: {error.kind.replace('_', ' ')}: {error}")
-            turn.understood(rules, "rules")
-            return
+            return UnderstoodMessage(rules, turn.message, "rules", fallback=error.kind)
         turn.use("understand", reply.usage)
         question, phrases = read_condensed(reply.text)
         leans = not rules.standalone and _is_usable(question, turn)
         if not leans and not phrases:
-            turn.understood(rules, "rules")
-            return
+            return UnderstoodMessage(rules, turn.message, "rules")
         update: dict[str, object] = {"phrases": (phrases,) * len(rules.sub_questions)}
         if leans:
             update |= {"rewrite": question, "topic": ()}
-        turn.understood(rules.model_copy(update=update), "condense")
+        return UnderstoodMessage(rules.model_copy(update=update), turn.message, "condense")
 
 
 def read_condensed(text: str) -> tuple[str, tuple[str, ...]]:

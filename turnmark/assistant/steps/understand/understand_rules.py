@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from turnmark.assistant.steps.step_results import UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.collection_questions import collection_question
 from turnmark.assistant.steps.understand.compound_questions import split_questions
@@ -99,13 +100,14 @@ class UnderstandingByRules:
 
     name = "understand"
 
-    def __call__(self, turn: Turn) -> None:
+    def __call__(self, turn: Turn, /) -> UnderstoodMessage:
         likely = likely_languages(turn.history, turn.languages)
-        turn.asked = question_in(turn.message, lambda question: refers_back(question, likely), likely)
-        is_question = not is_conversational(turn.asked) and not is_instruction(turn.history, turn.asked)
+        asked = question_in(turn.message, lambda question: refers_back(question, likely), likely)
+        is_question = not is_conversational(asked) and not is_instruction(turn.history, asked)
         if is_question and turn.retriever is not None and turn.evidence is None:
-            turn.asked = turn.retriever.respell(turn.asked)
-        turn.understood(understand(turn.history, turn.asked, turn.nearest, turn.languages, turn.word_shares), "rules")
+            asked = turn.retriever.respell(asked)
+        understanding = understand(turn.history, asked, turn.nearest, turn.languages, turn.word_shares)
+        return UnderstoodMessage(understanding, asked, "rules")
 
 
 def understand(

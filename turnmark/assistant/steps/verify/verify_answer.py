@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
+from dataclasses import replace
 
 from turnmark.assistant.citations.marks import cited_numbers, spaced_sentences
-from turnmark.assistant.steps.turn_state import Computation, Turn
+from turnmark.assistant.steps.step_results import CheckedDraft, Computation, Draft, UnderstoodMessage
+from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.verify.claim_support import Sources, claims_of, match_sentences
-from turnmark.assistant.types import GROUNDED_DECISIONS, Checks, Draft, ProcedureStep, SubQuestion
+from turnmark.assistant.types import GROUNDED_DECISIONS, Checks, ProcedureStep, SubQuestion
 from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.retrieval.embedding.vector_cache import Embed
-from turnmark.retrieval.types import Hit
 
 _SPACED_MARK = re.compile(rf"(?P<before>[ \t]*){CITATION_MARK.pattern}(?P<after>(?:[ \t]+(?=[.,;:!?]+(?:\s|$)))?)")
 
@@ -24,28 +24,29 @@ class Verification:
 
     name = "verify"
 
-    def __call__(self, turn: Turn) -> None:
-        draft, repaired = drop_dead_marks(turn.draft, len(turn.hits))
-        questions = turn.understanding.sub_questions
-        if turn.judgment.decision not in GROUNDED_DECISIONS:
-            answered = turn.judgment.decision == "converse"
-            turn.settle(draft, Checks(), [SubQuestion(text=text, answered=answered) for text in questions])
-            return
-        checks = check_claims(draft, turn.hits, " ".join((turn.message, *questions)), turn.embed, turn.computed)
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, draft: Draft, /) -> CheckedDraft:
+        draft, repaired = drop_dead_marks(draft)
+        understanding = understood.understanding
+        questions = understanding.sub_questions
+        decision = draft.assessment.judgment.decision
+        if decision not in GROUNDED_DECISIONS:
+            parts = [SubQuestion(text=text, answered=decision == "converse") for text in questions]
+            return CheckedDraft(**vars(draft), sub_questions=tuple(parts))
+        checks = check_claims(draft, " ".join((turn.message, *questions)), turn.embed)
         answers = draft.answers if len(draft.answers) == len(questions) else ()
-        if turn.understanding.kind == "revision":
+        if understanding.kind == "revision":
             parts = [SubQuestion(text=text, answered=True) for text in questions]
         else:
             parts = judge_parts(questions, answers, draft, turn.embed)
-        valid = is_valid_procedure(draft.procedure) if turn.understanding.wants_procedure else None
+        valid = is_valid_procedure(draft.procedure) if understanding.wants_procedure else None
         answered_share = sum(part.answered for part in parts) / len(parts)
         update = {"parts_answered": answered_share, "procedure_valid": valid, "repaired": repaired}
-        turn.settle(draft, checks.model_copy(update=update), parts)
+        return CheckedDraft(**vars(draft), checks=checks.model_copy(update=update), sub_questions=tuple(parts))
 
 
-def drop_dead_marks(draft: Draft, sources: int) -> tuple[Draft, bool]:
-    """Remove citation numbers above `sources` from a draft. Return the draft and whether there were any."""
-    repaired = False
+def drop_dead_marks(draft: Draft) -> tuple[Draft, bool]:
+    """Remove citation numbers without a source from a draft. Return the draft and whether there were any."""
+    repaired, sources = False, len(draft.hits)
 
     def without_dead_numbers(match: re.Match[str]) -> str:
         nonlocal repaired
@@ -66,40 +67,33 @@ def drop_dead_marks(draft: Draft, sources: int) -> tuple[Draft, bool]:
     for step in draft.procedure:
         citations = tuple(_valid_numbers(step.citations, sources))
         steps.append(step.model_copy(update={"citations": citations}))
-    return draft.model_copy(update={"text": "".join(pieces), "procedure": tuple(steps)}), repaired
+    return replace(draft, text="".join(pieces), procedure=tuple(steps)), repaired
 
 
 def _valid_numbers(numbers: Sequence[int], sources: int) -> list[int]:
     return [number for number in numbers if 1 <= number <= sources]
 
 
-def check_claims(
-    draft: Draft,
-    hits: Sequence[Hit],
-    question: str,
-    embed: Embed | None,
-    computed: Mapping[str, Computation] = MappingProxyType({}),
-) -> Checks:
-    """Check the claims of an answer against the passages that they cite, and find those that no passage supports.
+def check_claims(draft: Draft, question: str, embed: Embed | None) -> Checks:
+    """Check the claims of an answer against the sources that they cite, and find those that no source supports.
 
-    A claim without a mark may be supported by any passage.
+    A claim without a mark may be supported by any source.
 
     Args:
-        question: the answer may repeat its numbers and names, even if no passage has them.
-        computed: the computations whose results are among the passages, by id.
+        question: the answer may repeat its numbers and names, even if no source has them.
     """
     if draft.claims == "":
         return Checks(grounded=1.0)
     claims = claims_of(draft.text if draft.claims is None else draft.claims, draft.unstated)
     texts, values = list[str](), dict[int, list[float]]()
-    for number, hit in enumerate(hits, 1):
-        computation = computed.get(hit.passage.id)
+    for number, hit in enumerate(draft.hits, 1):
+        computation = draft.computed.get(hit.passage.id)
         texts.append(hit.passage.indexed_text)
         if computation is not None:
             texts[-1] += f"\n{_about(computation)}\n{question}"
             values[number] = computation.values
     sources = Sources(texts, embed, question, values)
-    all_numbers = range(1, len(hits) + 1)
+    all_numbers = range(1, len(draft.hits) + 1)
     grounded = [sources.supports(claim.text, claim.numbers or all_numbers) for claim in claims]
     unsupported: list[str] = []
     for claim, is_grounded in zip(claims, grounded, strict=True):
