@@ -1,4 +1,4 @@
-"""Find the data files of the benchmarks, such as published figures. No other module needs to know the folders'
+"""Find the data files of the benchmarks, such as published values. No other module needs to know the folders'
 names."""
 
 from __future__ import annotations

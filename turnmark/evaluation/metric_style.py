@@ -1,6 +1,6 @@
 """The display style of a metric: digits, direction, range, rank. Each metric's record has one (`Metric.shown`).
 
-A scored run writes the style next to each figure (`summary.json`), so that reports and comparisons need no list of
+A scored run writes the style next to each mean (`summary.json`), so that reports and comparisons need no list of
 metrics.
 """
 
@@ -41,7 +41,7 @@ DEFAULT_STYLE = MetricStyle()
 
 
 class StyledRecord(Record):
-    """A record with figures of one metric; its JSON leaves out the default style."""
+    """A record with values of one metric; its JSON leaves out the default style."""
 
     omitted: ClassVar[tuple[str, ...]] = ()
     """Further fields that JSON leaves out if all of them are empty."""

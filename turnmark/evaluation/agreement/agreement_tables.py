@@ -1,4 +1,4 @@
-"""Make the tables of agreement: those of MTRAG's section 7, with the printed figures next to ours."""
+"""Make the tables of agreement: those of MTRAG's section 7, with the printed values next to ours."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from turnmark.evaluation.agreement.measurement import Agreement, Estimate, Subset, Systems
 from turnmark.evaluation.benchmark_files import benchmark_files
 from turnmark.evaluation.report.overview import ReportSection
-from turnmark.evaluation.report.tables import Column, ReportRow, Table
+from turnmark.evaluation.report.tables import ReportRow, Table, make_columns, make_group
 from turnmark.evaluation.tasks.declarations import name_clusters
 
 _SHORT_NAMES = {
@@ -24,7 +24,7 @@ _LABELS = "accuracy, Cohen's kappa and the means of TPR and FPR are over all lab
 
 @cache
 def read_printed_statistics() -> dict[str, Any]:
-    """Read the figures that a paper prints of its human evaluation, with notes on their computation."""
+    """Read the values that a paper prints of its human evaluation, with notes on their computation."""
     (path,) = benchmark_files("human_ratings.json")
     printed: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return printed
@@ -40,7 +40,7 @@ def describe_agreement(agreement: Agreement) -> ReportSection:
     plural = "s" if len(agreement.systems) > 1 else ""
     systems = f"{len(agreement.systems)} system{plural}"
     conversations = f"{agreement.conversations} {name_clusters(count=agreement.conversations)}"
-    # The file has the systems and properties of the paper's figures.
+    # The file has the systems and properties of the paper's values.
     has_printed_systems = set(read_printed_statistics()["table_6"]) <= set(agreement.systems)
     printed = has_printed_systems and set(read_printed_statistics()["agreement"]) <= set(agreement.properties)
     notes = [*agreement.notes]
@@ -61,31 +61,30 @@ def _means(agreement: Agreement, printed: bool) -> Table:
     """Return a table like Table 6: a group for each subset, a row for each system."""
     metrics = _select_fitting_metrics(agreement.metrics, _METRICS_WIDTH + 4 - 6 * len(agreement.properties))
     names = (*agreement.properties, *metrics)
-    heads = ("n", *(_SHORT_NAMES.get(name, name) for name in names))
+    columns = make_columns(["system"], ["n", *(_SHORT_NAMES.get(name, name) for name in names)])
     rows: list[ReportRow] = []
     for subset in dict.fromkeys(item.subset for item in agreement.means):
-        rows.append(ReportRow((subset, *[""] * len(heads)), "group"))
+        rows.append(make_group(subset, columns))
         for item in agreement.means:
             if item.subset == subset:
-                figures = item.people | item.metrics
-                cells = [_mean(figures.get(name)) for name in names]
+                estimates = item.people | item.metrics
+                cells = [_mean(estimates.get(name)) for name in names]
                 rows.append(ReportRow((agreement.systems.get(item.system, item.system), str(item.n), *cells), "below"))
     lines = ["Ratings: means of the raters' medians; FANC: of the harmonic mean of the four, answer by answer."]
     if printed:
         tasks = str(read_printed_statistics()["tasks"])
-        rows.append(ReportRow((f"as printed ({tasks} answerable)", *[""] * len(heads)), "group"))
+        rows.append(make_group(f"as printed ({tasks} answerable)", columns))
         for system, values in read_printed_statistics()["table_6"].items():
             cells = [_format_printed(values.get(name)) for name in names]
             rows.append(ReportRow((agreement.systems.get(system, system), tasks, *cells), "below"))
         lines.append(_describe_equal_columns(agreement))
-    columns = (Column("system"), *(Column(head, True) for head in heads))
     return Table("By system", columns, tuple(rows), tuple(lines) if agreement.people else (), tight=True)
 
 
 def _describe_equal_columns(agreement: Agreement) -> str:
     """Return a line that names the columns of Table 6 that this file reproduces over its answerable tasks.
 
-    A column is reproduced if the figures of all systems agree to the printed digit.
+    A column is reproduced if the values of all systems agree to the printed digit.
     """
     table = read_printed_statistics()["table_6"]
     ours = {item.system: item.people | item.metrics for item in agreement.means if item.subset == "answerable"}
@@ -99,7 +98,7 @@ def _describe_equal_columns(agreement: Agreement) -> str:
 
 
 def _rounds_to(item: Estimate | None, printed: float) -> bool:
-    """Return whether a figure, in the digits of the paper, is the printed one."""
+    """Return whether an estimate, in the digits of the paper, is the printed one."""
     if item is None:
         return False
     digits = 2 if printed < 1 else 1
@@ -127,8 +126,7 @@ def _annotators(agreement: Agreement, printed: bool) -> Table:
         "three, two: share with that many equal ratings; agree: three, or two and the third one point off "
         f"({read_printed_statistics()['agreement_source']}); alpha: Krippendorff's, interval",
     )
-    columns = (Column("property"), *(Column(head, True) for head in heads))
-    return Table("Raters", columns, tuple(rows), legend if rows else (), tight=True)
+    return Table("Raters", make_columns(["property"], heads), tuple(rows), legend if rows else (), tight=True)
 
 
 def _correlations(agreement: Agreement, subset: Subset, printed: bool) -> Table:
@@ -136,11 +134,12 @@ def _correlations(agreement: Agreement, subset: Subset, printed: bool) -> Table:
     heads = ["n", "Spearman", "95% interval", "weighted", "95% interval"]
     if printed:
         heads.append("printed")
+    columns = make_columns(["metric"], heads)
     rows: list[ReportRow] = []
     of_subset = [item for item in agreement.correlations if item.subset == subset]
     for name, systems in dict.fromkeys((item.against, item.systems) for item in of_subset):
         label = name if systems == "all" else f"{name}, {systems}"
-        rows.append(ReportRow((label, *[""] * len(heads)), "group"))
+        rows.append(make_group(label, columns))
         printed_values = _printed_correlations(name, subset, systems) if printed else {}
         for item in of_subset:
             if (item.against, item.systems) == (name, systems):
@@ -153,7 +152,6 @@ def _correlations(agreement: Agreement, subset: Subset, printed: bool) -> Table:
         for metric, value in printed_values.items():
             if metric not in agreement.metrics:
                 rows.append(ReportRow((metric, *["-"] * 5, _format_printed(value)), "below"))
-    columns = (Column("metric"), *(Column(head, True) for head in heads))
     return Table(f"Spearman over {subset} tasks", columns, tuple(rows), tight=True, narrow=printed)
 
 
@@ -174,9 +172,9 @@ def _verdicts(agreement: Agreement) -> Table:
     rows: list[ReportRow] = []
     for item in agreement.verdicts:
         system = "" if item.system == "all" else f", {agreement.systems.get(item.system, item.system)}"
-        figures = (item.accuracy, item.kappa, None, item.mean_tpr, item.mean_fpr, item.macro_f1)
+        statistics = (item.accuracy, item.kappa, None, item.mean_tpr, item.mean_fpr, item.macro_f1)
         label = f"{item.judge} against {item.against}{system}"
-        rows.append(ReportRow((label, str(item.n), *map(_optional, figures))))
+        rows.append(ReportRow((label, str(item.n), *map(_optional, statistics))))
         if item.ci95:
             accuracy_and_kappa = [_bounds(item.ci95.get(name)) for name in ("accuracy", "kappa")]
             mean_rates = [_bounds(item.ci95.get(name)) for name in ("mean_tpr", "mean_fpr", "macro_f1")]
@@ -189,8 +187,7 @@ def _verdicts(agreement: Agreement) -> Table:
         legend.append(
             "against answerability, a reply of the wrong kind is an error here, even if the judge labels it correctly"
         )
-    columns = (Column("judge"), *(Column(head, True) for head in heads))
-    return Table("Verdicts against labels", columns, tuple(rows), tuple(legend), tight=True)
+    return Table("Verdicts against labels", make_columns(["judge"], heads), tuple(rows), tuple(legend), tight=True)
 
 
 def _select_fitting_metrics(metrics: Sequence[str], room: int) -> list[str]:
@@ -211,7 +208,7 @@ def _mean(item: Estimate | None) -> str:
 
 
 def _format_printed(value: float | None) -> str:
-    """Format a printed figure with the paper's digits; empty for None."""
+    """Format a printed value with the paper's digits; empty for None."""
     if value is None:
         return ""
     return f"{value:.2f}" if value < 1 else f"{value:.1f}"

@@ -39,7 +39,7 @@ REFERENCE = "reference"
 
 
 class Estimate(Record):
-    """A figure and its 95% interval over conversations."""
+    """A statistic and its 95% interval over conversations."""
 
     value: float
     ci95: tuple[float, float] | None = Field(description="None: too few conversations")
@@ -174,9 +174,9 @@ def _means(rows: Rows) -> Iterator[SystemMeans]:
             )
 
 
-def _estimate_all(figures: Mapping[str, ClusterStatistic | None]) -> dict[str, Estimate]:
-    """Return the figures with their intervals; names without a figure are dropped."""
-    present = {name: figure for name, figure in figures.items() if figure is not None}
+def _estimate_all(measured: Mapping[str, ClusterStatistic | None]) -> dict[str, Estimate]:
+    """Return the statistics with their intervals; names without one are dropped."""
+    present = {name: statistic for name, statistic in measured.items() if statistic is not None}
     bounds = intervals(list(present.values()), SEED, RESAMPLES)
     return {name: Estimate(value=present[name].value, ci95=bound) for name, bound in zip(present, bounds, strict=True)}
 
@@ -216,8 +216,8 @@ def _annotators(rows: Rows) -> Iterator[tuple[str, Annotators]]:
         if not three:
             continue
         point = rows.points.get(name) or _step(rated)
-        figure = alpha_statistic(rated, "interval", number_conversations(answers))
-        alpha = _estimate_all({"alpha": figure}).get("alpha")
+        statistic = alpha_statistic(rated, "interval", number_conversations(answers))
+        alpha = _estimate_all({"alpha": statistic}).get("alpha")
         agreement = Annotators(
             n=len(three),
             fewer=len(rated) - len(three),
@@ -278,11 +278,11 @@ def _correlate_metric(
         return
     scores, people = np.array([(answer.scores[metric], answer.reference[against]) for answer in paired]).T
     clusters = number_conversations(paired)
-    figures = {
+    correlations = {
         "plain": correlation_statistic(scores, people, clusters, balanced=False),
         "weighted": correlation_statistic(scores, people, clusters, balanced=True),
     }
-    estimates = _estimate_all(figures)
+    estimates = _estimate_all(correlations)
     yield MetricCorrelation(
         metric=metric,
         against=against,

@@ -53,14 +53,14 @@ class Verdicts(Record):
     mean_fpr: float | None
     ci95: dict[str, tuple[float, float]] = Field(
         default_factory=dict,
-        description="each of the five figures above -> bootstrap over conversations; empty for a single conversation",
+        description="statistic above -> its bootstrap interval over conversations; empty for a single conversation",
     )
     labels: dict[str, OneLabel]
 
 
 SEED, RESAMPLES = 0, 1000
 _MEANS = {"mean_tpr": "recall", "mean_fpr": "fpr", "macro_f1": "f1"}
-"""Figure -> rate that it averages, over the labels that have the rate. Source of mean TPR and FPR: Compound-QA,
+"""Statistic -> rate that it averages, over the labels that have the rate. Source of mean TPR and FPR: Compound-QA,
 section 5."""
 _STATISTICS = ("accuracy", "kappa", *_MEANS)
 _Pair = tuple[str, str, ComparedAnswer]
@@ -77,7 +77,7 @@ def number_conversations(answers: Sequence[ComparedAnswer]) -> Ints:
 def judge_verdicts(rows: Rows) -> Iterator[Verdicts]:
     """Yield the agreement of IDK judges with answerability and with the file's IDK verdicts, and of preferences.
 
-    The figures are over all systems together, and over each system.
+    The statistics are over all systems together, and over each system.
     """
     by_system: dict[str, list[ComparedAnswer]] = {}
     for answer in rows.answers:
@@ -180,12 +180,12 @@ def _agreement_of(pairs: Sequence[_Pair], judge: str, against: str, system: str)
         return
     truth, judged, answers = zip(*pairs, strict=True)
     names, tables = confusion_tables(truth, judged, number_conversations(answers))
-    figures: dict[str, ClusterStatistic] = {}
+    computed: dict[str, ClusterStatistic] = {}
     for name in _STATISTICS:
-        figure = table_statistic(tables, partial(statistics_of_tables, name=name))
-        if figure is not None:
-            figures[name] = figure
-    bounds = dict(zip(figures, intervals(list(figures.values()), SEED, RESAMPLES), strict=True))
+        statistic = table_statistic(tables, partial(statistics_of_tables, name=name))
+        if statistic is not None:
+            computed[name] = statistic
+    bounds = dict(zip(computed, intervals(list(computed.values()), SEED, RESAMPLES), strict=True))
     total = tables.sum(axis=0, keepdims=True)
     rates = label_rates(total)
     labels: dict[str, OneLabel] = {}
@@ -199,7 +199,7 @@ def _agreement_of(pairs: Sequence[_Pair], judge: str, against: str, system: str)
         n=len(pairs),
         ci95={name: interval for name, interval in bounds.items() if interval is not None},
         labels=labels,
-        **{name: figures[name].value if name in figures else None for name in _STATISTICS},
+        **{name: computed[name].value if name in computed else None for name in _STATISTICS},
     )
 
 

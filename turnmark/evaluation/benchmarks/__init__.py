@@ -1,4 +1,4 @@
-"""The benchmarks of this package, each in its folder: tasks, rubrics, prompts, synthesis and published figures.
+"""The benchmarks of this package, each in its folder: tasks, rubrics, prompts, synthesis and published values.
 
 A new benchmark is a folder, or a single module, with a declaration like those below, and an entry in the table here.
 """

@@ -53,21 +53,21 @@ def _table(result: CheckResult) -> Table:
         ("answers that agree with the reference", result.agreeing),
         ("unknown questions recognized", result.recognised),
     ]
-    for name, figure in rows:
-        if figure is not None:
-            table.add_row(name, *_statistics(figure))
+    for name, part in rows:
+        if part is not None:
+            table.add_row(name, *_share_cells(part))
     return table
 
 
-def _statistics(figure: Share) -> tuple[str, str, str]:
-    if figure.ci95 is None:
+def _share_cells(one: Share) -> tuple[str, str, str]:
+    if one.ci95 is None:
         return "0 of 0", "–", "–"
-    low, high = figure.ci95
-    return f"{figure.count} of {figure.n}", f"{figure.count / figure.n:.2f}", f"{low:.2f} to {high:.2f}"
+    low, high = one.ci95
+    return f"{one.count} of {one.n}", f"{one.count / one.n:.2f}", f"{low:.2f} to {high:.2f}"
 
 
 def _in_words(result: CheckResult) -> Iterator[str]:
-    """Explain the figures in sentences."""
+    """Explain the shares in sentences."""
     if result.recognised is None:
         yield (
             f"{result.found.n} sentences, each hidden from its passage: its passage was among the first three for "

@@ -15,7 +15,6 @@ from pathlib import Path
 from turnmark.assistant.types import Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks import index_questions
 from turnmark.evaluation.check.request import MAX_FOUND_RANK, CheckManifest, CheckRequest, check_manifest, place
 from turnmark.evaluation.check.result import CheckResult, QuestionResult, finished_of, share, worst_of
@@ -30,7 +29,7 @@ from turnmark.evaluation.storage.corpus_passages import HIDDEN_SUFFIX, span_of
 from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder, open_folder, stored_manifest
 from turnmark.evaluation.synth.request import SynthRequest
-from turnmark.evaluation.synth.synthesis_folder import SynthManifest
+from turnmark.evaluation.synth.synthesis_folder import SynthManifest, passage_of
 from turnmark.evaluation.synth.synthesis_run import SynthReport, plan_synthesis, synthesize
 from turnmark.evaluation.tasks.request import EvalRequest, command_line
 from turnmark.retrieval.index.changed_copy import copy_with_texts
@@ -303,21 +302,13 @@ def _make_search_result(index: StoredIndex, left: RemovedSentence, sample: Sampl
         place=place(left.passage),
         text=left.text,
         rank=rank,
-        first=_place_of(index, ids[0]) if ids and rank != 1 else "",
+        first=place(passage_of(index, ids[0])) if ids and rank != 1 else "",
         failed=sample.reason if sample.status != "done" else None,
     )
     if one.failed is not None or _is_found(one):
         return one
     where = f"its passage had rank {rank}" if rank else f"its passage was not among the first {len(ids)}"
     return one.model_copy(update={"why": (where,)})
-
-
-def _place_of(index: StoredIndex, name: str) -> str:
-    return place(_passage(index, name))
-
-
-def _passage(index: StoredIndex, name: str) -> Passage:
-    return index.store.by_rows([index.store.rows_of([name])[name]])[0]
 
 
 # --- answers, with a model -------------------------------------------------------------------------------------------
@@ -394,7 +385,7 @@ def _make_answer_result(
         agreement: task id -> share of the reference answer.
         suffix: `HIDDEN_SUFFIX` if its section was hidden, else "".
     """
-    source = _passage(index, task.contexts[0].document_id)
+    source = passage_of(index, task.contexts[0].document_id)
     one = QuestionResult(
         id=sample.id,
         kind="hidden" if suffix else "known",

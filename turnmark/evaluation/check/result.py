@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -13,8 +12,6 @@ from turnmark.core.record import Record
 QuestionKind = Literal["known", "hidden", "sentence"]
 WORST_SHOWN = 5
 """Number of questions on the screen, those with the most faults."""
-Z_95 = 1.959964
-"""Quantile of the normal distribution for 95%."""
 
 
 class Share(Record):
@@ -27,13 +24,12 @@ class Share(Record):
 
 def share(count: int, n: int) -> Share:
     """Return a share with its 95% interval by Wilson's score, which is valid for few questions (Wilson 1927)."""
+    from scipy.stats import binomtest
+
     if not n:
         return Share(count=0, n=0, ci95=None)
-    rate = count / n
-    spread = Z_95 * math.sqrt(rate * (1 - rate) / n + Z_95 * Z_95 / (4 * n * n))
-    middle, scale = rate + Z_95 * Z_95 / (2 * n), 1 + Z_95 * Z_95 / n
-    low, high = (middle - spread) / scale, (middle + spread) / scale
-    return Share(count=count, n=n, ci95=(round(max(0.0, low), 4), round(min(1.0, high), 4)))
+    low, high = binomtest(count, n).proportion_ci(method="wilson")
+    return Share(count=count, n=n, ci95=(round(float(low), 4), round(float(high), 4)))
 
 
 class QuestionResult(Record):

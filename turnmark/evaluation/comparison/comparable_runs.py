@@ -58,7 +58,7 @@ class ComparedRun:
         return list(cells.index.unique("metric"))
 
     def measures(self, metric: str) -> bool:
-        """Return whether the run has this metric of its samples and a figure of it."""
+        """Return whether the run has this metric of its samples and a mean of it."""
         return metric in self.by and metric in self.summary.metrics
 
     def values(self, metric: str) -> Any:

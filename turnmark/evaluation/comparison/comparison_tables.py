@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from turnmark.core.untrusted import ellipsize
 from turnmark.evaluation.comparison.judge_pairs import judge_tables
 from turnmark.evaluation.comparison.paired_statistics import Change, MetricComparison
 from turnmark.evaluation.comparison.run_comparison import SIGNIFICANCE_LEVEL, RunComparison
@@ -17,7 +18,7 @@ from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.finished_runs import read_run
 from turnmark.evaluation.report.overview import ReportSection, fold_tables
 from turnmark.evaluation.report.paper_comparison import is_over_other_documents, paper_tables
-from turnmark.evaluation.report.tables import Column, Mark, MarkKind, ReportRow, Table
+from turnmark.evaluation.report.tables import Column, Mark, MarkKind, PartValue, ReportRow, Table
 from turnmark.evaluation.tasks.declarations import name_clusters
 
 if TYPE_CHECKING:
@@ -134,34 +135,23 @@ def _runs(comparison: RunComparison) -> Table:
     titles = [name.removeprefix("specs.").removeprefix("assistant.") for name in names]
     if prompts:
         titles.append("prompts")
-    columns = [
-        Column(""),
-        Column("run"),
-        *map(Column, titles),
-        Column("n", True),
-        Column("failed", True),
-    ]
     rows = []
     for index, side in enumerate(comparison.runs):
-        cells = [_shorten(comparison.differs[name][index]) for name in names]
+        cells = [ellipsize(comparison.differs[name][index], _MAX_SPEC_CHARACTERS) for name in names]
         if prompts:
             cells.append(_name_prompts([comparison.differs[name][index] for name in prompts]))
         rows.append(ReportRow((side.letter, side.name, *cells, str(side.n), str(side.failed))))
     lines = () if names or prompts else ("The manifests show no difference between these systems.",)
-    return Table("Runs", tuple(columns), tuple(rows), lines)
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= _MAX_SPEC_CHARACTERS else text[:_MAX_SPEC_CHARACTERS] + "…"
+    return Table("Runs", tables.make_columns(["", "run", *titles], ["n", "failed"]), tuple(rows), lines)
 
 
 def _metrics_with_values(comparison: RunComparison) -> list[str]:
-    """Return the metrics that have a figure in at least one run."""
-    with_figures: list[str] = []
+    """Return the metrics that have a mean in at least one run."""
+    with_values: list[str] = []
     for name, metric in comparison.metrics.items():
         if metric.changes or any(mean is not None for mean in metric.means):
-            with_figures.append(name)
-    return with_figures
+            with_values.append(name)
+    return with_values
 
 
 def _differences(comparison: RunComparison, index: int) -> Table:
@@ -172,7 +162,6 @@ def _differences(comparison: RunComparison, index: int) -> Table:
     heads = [first.letter, side.letter, f"{side.letter} - {first.letter}", "95% interval", "p", "Holm", "n"]
     if incomplete:
         heads.append("left out")
-    columns = [Column("metric"), *(Column(name, True) for name in heads)]
     rows, lines = [], []
     for name, label, below in tables.arrange_variants(_metrics_with_values(comparison)):
         metric = comparison.metrics[name]
@@ -196,7 +185,8 @@ def _differences(comparison: RunComparison, index: int) -> Table:
     one, many = (name_clusters(comparison.benchmark, count) for count in (1, 2))
     lines.append(_LEGEND.format(one=one, what=many, tests=tests))
     title = f"{side.letter} against {first.letter}"
-    return Table(title, tuple(columns), tuple(rows), tuple(lines), tight=True, narrow=True)
+    columns = tables.make_columns(["metric"], heads)
+    return Table(title, columns, tuple(rows), tuple(lines), tight=True, narrow=True)
 
 
 def _mark(shown: MetricStyle, change: Change, p: float | None) -> Mark | None:
@@ -212,69 +202,40 @@ def _mark(shown: MetricStyle, change: Change, p: float | None) -> Mark | None:
 def _breakdowns(comparison: RunComparison, index: int, names: Sequence[str]) -> Table:
     """Return a table of the differences of a run to the first, by dimension and value; a single metric has dots."""
     first, side = comparison.runs[0], comparison.runs[index]
-    part_counts: list[list[int]] = []
-    for values in comparison.breakdowns.values():
-        part_counts += [_counts(metrics, names, side.letter) for metrics in values.values()]
-    apart = tables.differ(part_counts)
-    columns = list(tables.break_down_metrics(names, apart))
-    rows: list[ReportRow] = []
-    for dimension, values in comparison.breakdowns.items() if names else ():
-        rows.append(ReportRow((dimension, *[""] * (len(columns) - 1)), "group"))
-        for value, metrics in values.items():
-            mark = None
-            if len(names) == 1:
-                change = _change_of(metrics.get(names[0]), side.letter)
-                if change is not None:
-                    mark = _mark(metrics[names[0]].shown, change, change.p)
-            figures = list(_break_down(metrics, names, side.letter))
-            cells = tables.with_counts(figures, _counts(metrics, names, side.letter), apart)
-            rows.append(ReportRow((value, *cells), "below", mark))
-    legend = ("Differences of means. Their p-values, in --json, are not corrected for their number.",) if rows else ()
-    title = f"{side.letter} - {first.letter}, by kind of question"
-    return Table(title, tuple(columns), tuple(rows), legend, groups="dimension")
+    parts: dict[str, dict[str, list[PartValue]]] = {}
+    for dimension, values in comparison.breakdowns.items():
+        parts[dimension] = {
+            value: [_part_value(metrics.get(name), side.letter) for name in names] for value, metrics in values.items()
+        }
+    legend = ("Differences of means. Their p-values, in --json, are not corrected for their number.",)
+    return tables.break_down(f"{side.letter} - {first.letter}, by kind of question", names, parts, legend)
 
 
-def _counts(metrics: Mapping[str, MetricComparison], names: Sequence[str], letter: str) -> list[int]:
-    """Return the number of samples of each metric in the comparison with a run; 0 if it was not measured."""
-    counts: list[int] = []
-    for name in names:
-        change = _change_of(metrics.get(name), letter)
-        counts.append(change.n if change else metrics[name].n if name in metrics else 0)
-    return counts
-
-
-def _break_down(
-    metrics: Mapping[str, MetricComparison], names: Sequence[str], letter: str
-) -> Iterator[tuple[str, str]]:
-    """Yield difference and interval of each metric."""
-    for name in names:
-        change = _change_of(metrics.get(name), letter)
-        if change is None:
-            yield "-", "-"
-        else:
-            yield _format_signed(metrics[name].shown, change.difference), _interval(change, metrics[name].shown)
+def _part_value(metric: MetricComparison | None, letter: str) -> PartValue:
+    """Return the difference of a run to the first in a metric over a part of the samples."""
+    change = _change_of(metric, letter)
+    if metric is None or change is None:
+        return PartValue(n=metric.n if metric else 0)
+    shown = metric.shown
+    difference, interval = _format_signed(shown, change.difference), _interval(change, shown)
+    return PartValue(difference, interval, change.n, _mark(shown, change, change.p))
 
 
 def _tabulate_changed_samples(comparison: RunComparison) -> Table:
     """Return a table of the samples that changed most, without their answers."""
     metric = comparison.lead[0] if comparison.lead else ""
     first = comparison.runs[0].letter
-    columns = (
-        Column("sample"),
-        Column(first, True),
-        Column("other", True),
-        Column("difference", True),
-        Column("question"),
-    )
+    columns = (*tables.make_columns(["sample"], [first, "other", "difference"]), Column("question"))
     rows: list[ReportRow] = []
     for side in comparison.runs[1:]:
         changed = [sample for sample in comparison.changed if sample.run == side.letter]
         if changed:
-            rows.append(ReportRow((f"{side.letter} - {first}", *[""] * 4), "group"))
+            rows.append(tables.make_group(f"{side.letter} - {first}", columns))
         for sample in changed:
             before, after = map(sample.shown.text, sample.values)
             difference = _format_signed(sample.shown, sample.difference)
-            rows.append(ReportRow((sample.id, before, after, difference, _shorten(sample.query or "-")), "below"))
+            query = ellipsize(sample.query or "-", _MAX_SPEC_CHARACTERS)
+            rows.append(ReportRow((sample.id, before, after, difference, query), "below"))
     return Table(f"The samples that changed most, by {metric}", columns, tuple(rows))
 
 

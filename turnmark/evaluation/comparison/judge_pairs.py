@@ -1,6 +1,6 @@
 """Compare the judges of several runs: whether two judges rank the systems, and the replies, alike.
 
-InsCoQA's Table 4 does this for two judges, since their figures differ and only the order of the systems matters. Every
+InsCoQA's Table 4 does this for two judges, since their ratings differ and only the order of the systems matters. Every
 judge that a run was ever scored with is included, since `judgements.jsonl` keeps all verdicts.
 """
 
@@ -17,7 +17,7 @@ from turnmark.core.record import Record
 from turnmark.evaluation.calls.judgment_store import JUDGMENTS_FILE, StoredJudgment
 from turnmark.evaluation.comparison.comparable_runs import ComparedRun
 from turnmark.evaluation.report.finished_runs import samples
-from turnmark.evaluation.report.tables import Column, ReportRow, Table
+from turnmark.evaluation.report.tables import ReportRow, Table, make_columns
 from turnmark.evaluation.storage.journal import read_records
 
 _REPLY_COLUMNS = ["system", "id", "repeat"]
@@ -96,14 +96,7 @@ def judge_tables(pairs: Sequence[JudgePair]) -> Iterator[Table]:
     """Yield one table; nothing if no metric has two judges."""
     if not pairs:
         return
-    columns = (
-        Column("metric"),
-        Column("judges"),
-        Column("systems", True),
-        Column("rank", True),
-        Column("replies", True),
-        Column("rank", True),
-    )
+    columns = make_columns(["metric", "judges"], ["systems", "rank", "replies", "rank"])
     rows: list[ReportRow] = []
     for pair in pairs:
         by_systems = (str(pair.systems), _rank(pair.rank_systems))

@@ -1,4 +1,4 @@
-"""Compute the figures of a comparison: the means of runs, and the tested difference of each run and the first one."""
+"""Compute a comparison: the means of runs, and the tested difference of each run and the first one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from turnmark.evaluation.scores.cluster_statistics import Bools, Difference, Floats, Ints
 
 PERMUTATION_SEED = 0
-"""Random seed of all draws: two runs give the same figures in any order and next to any other runs."""
+"""Random seed of all draws: two runs give the same results in any order and next to any other runs."""
 MissingPolicy = Literal["leave-out", "zero"]
 _BASELINE_SUFFIXES = ("[lead]", "[always-unknown]")
 _RATIO_NAMES = frozenset(("precision", "recall", "f1"))
@@ -88,7 +88,7 @@ class _PairedMetric(NamedTuple):
     is_share: bool
 
     def subtract(self, chosen: Bools, clusters: Ints) -> Difference | None:
-        """Return the other run minus the first one; None if one of them has no figure over the chosen samples."""
+        """Return the other run minus the first one; None if one of them has no value over the chosen samples."""
         from turnmark.evaluation.scores.cluster_statistics import difference_statistic
 
         counted = chosen & self.counted
@@ -97,7 +97,7 @@ class _PairedMetric(NamedTuple):
 
 
 class PairedStatistics:
-    """Computes the figures of runs over the samples that have facts.
+    """Computes the statistics of runs over the samples that have facts.
 
     Args:
         facts: sample id -> cluster, labels and whether the sample is in the headline.

@@ -7,7 +7,8 @@ neither run, since each system's answers decide which samples it counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -22,19 +23,23 @@ from turnmark.evaluation.comparison.comparable_runs import (
     merge_facts,
 )
 from turnmark.evaluation.comparison.judge_pairs import JudgePair, compare_judges
-from turnmark.evaluation.comparison.missing_samples import describe_missing_samples
 from turnmark.evaluation.comparison.paired_statistics import MetricComparison, MissingPolicy, PairedStatistics
 from turnmark.evaluation.metric_style import StyledRecord
 from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.finished_runs import samples
 from turnmark.evaluation.scores.cluster_statistics import MIN_CLUSTERS
+from turnmark.evaluation.scores.score_tally import Facts
 from turnmark.evaluation.tasks.declarations import no_interval
 
 SIGNIFICANCE_LEVEL = 0.05
 """Significance level."""
 MAX_CHANGED_SAMPLES = 5
 """Maximum samples shown in each direction, for each run."""
+MAX_CHANCE = 0.001
+"""Maximum probability that a kind of sample is left out so often by chance, for it to be reported."""
+MAX_KINDS = 3
+"""Maximum kinds of samples in a note."""
 
 
 class Side(Record):
@@ -81,7 +86,7 @@ class RunComparison(Record):
     lead: tuple[str, ...] = Field(description="headline metrics, the most important first")
     changed: tuple[ChangedSample, ...]
     judges: tuple[JudgePair, ...] = Field(default=(), description="each two judges of a metric")
-    warnings: tuple[str, ...] = Field(description="lines before the figures, each with the letter of its run")
+    warnings: tuple[str, ...] = Field(description="lines before the tables, each with the letter of its run")
     notes: tuple[str, ...]
 
 
@@ -97,8 +102,8 @@ def compare_runs(paths: Sequence[Path], missing: MissingPolicy = "leave-out") ->
     runs = load_runs(paths)
     first = runs[0]
     facts = merge_facts(runs, _comparable_ids(runs, missing))
-    figures = PairedStatistics(runs, facts, missing)
-    metrics = figures.compare(figures.headline, corrected=True)
+    paired = PairedStatistics(runs, facts, missing)
+    metrics = paired.compare(paired.headline, corrected=True)
     lead = _choose_lead(first, metrics)
     reasons = tuple(find_reasons(runs))
     shared = [name for name in facts if all(name in run.domains and name not in run.skipped for run in runs)]
@@ -118,7 +123,7 @@ def compare_runs(paths: Sequence[Path], missing: MissingPolicy = "leave-out") ->
         n=len(shared),
         clusters=clusters,
         metrics=metrics,
-        breakdowns=figures.break_down(),
+        breakdowns=paired.break_down(),
         lead=lead,
         changed=_find_changed(runs, in_headline, lead),
         judges=compare_judges(runs, list(facts)),
@@ -247,7 +252,60 @@ def _metric_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:
     for name in dict.fromkeys(measured):
         letters = [run.letter for run in runs if name in run.by]
         if not letters:
-            figures = ", ".join(f"{run.letter} {tables.mean_text(run.summary.metrics.get(name))}" for run in runs)
-            yield f"{name} is a figure of a full run, not of its samples, and is not tested: {figures}"
+            means = ", ".join(f"{run.letter} {tables.mean_text(run.summary.metrics.get(name))}" for run in runs)
+            yield f"{name} is a figure of a full run, not of its samples, and is not tested: {means}"
         elif len(letters) < len(runs):
             yield f"{name} is measured only in {', '.join(letters)}"
+
+
+# --- the samples that a comparison leaves out -------------------------------------------------------------------------
+
+
+def describe_missing_samples(first: ComparedRun, run: ComparedRun, fate: str) -> Iterator[str]:
+    """Yield notes on the samples that only one of two runs has, tried or answered, and on their kinds.
+
+    Args:
+        fate: what happens to them, e.g. `are left out`.
+    """
+    facts = {**(run.facts or {}), **(first.facts or {})}
+    shared = {name for name in first.domains if name in run.domains}
+    for side, other in ((first, run), (run, first)):
+        only_here = side.domains.keys() - other.domains.keys()
+        if only_here:
+            yield f"{len(only_here)} samples of {side.letter} are not in {other.letter} and {fate}"
+            yield from _note_uneven_kinds(only_here, shared, facts)
+    untried = shared & (first.skipped | run.skipped)
+    if untried:
+        yield f"{len(untried)} samples were not tried in {first.letter} or {run.letter} and {fate}"
+        yield from _note_uneven_kinds(untried, shared - untried, facts)
+    for side in (first, run):
+        failed = (shared - untried) & side.failed
+        if failed:
+            yield f"{len(failed)} samples failed in {side.letter} and {fate}"
+            yield from _note_uneven_kinds(failed, shared - untried - failed, facts)
+
+
+def _note_uneven_kinds(left_out: Collection[str], kept: Collection[str], facts: Mapping[str, Facts]) -> Iterator[str]:
+    """Yield a note if some kinds of samples are left out more often than chance would do it."""
+    from scipy.stats import hypergeom
+
+    here, there = _count_kinds(left_out, facts), _count_kinds(kept, facts)
+    kinds: list[tuple[float, str]] = []
+    for (dimension, value), count in here.items():
+        kept_count = there[dimension, value]
+        # The probability of at least so many of a kind in a draw without replacement.
+        chance = hypergeom.sf(count - 1, len(left_out) + len(kept), count + kept_count, len(left_out))
+        if chance < MAX_CHANCE:
+            share = f"{count} of these {len(left_out)}, but {kept_count} of the {len(kept)} others"
+            kinds.append((chance, f"{dimension} {value} ({share})"))
+    if kinds:
+        listed = "; ".join(text for _, text in sorted(kinds)[:MAX_KINDS])
+        yield f"these samples are not spread like the rest: {listed}"
+
+
+def _count_kinds(names: Collection[str], facts: Mapping[str, Facts]) -> Counter[tuple[str, str]]:
+    kinds: Counter[tuple[str, str]] = Counter()
+    for name in names:
+        if name in facts:
+            kinds.update((dimension, value) for dimension, values in facts[name].labels.items() for value in values)
+    return kinds

@@ -176,7 +176,7 @@ def bert_recall(bert: Bert, answer: str, reference: str) -> float | None:
 def bert_k_precision(bert: Bert, answer: str, passages: Sequence[str]) -> float | None:
     """`bert_k_precision`: BERTScore precision of the answer's tokens in a passage; the best passage counts.
 
-    None if no passage has text. The published figures also compare with single passages, not with their union.
+    None if no passage has text. The published values also compare with single passages, not with their union.
     """
     texts = [text for text in passages if text.strip()]
     if not texts:

@@ -150,7 +150,7 @@ class Judging(JudgeCalls):
         return f"{judges}, prompts {prompts_digest(hashes)}" if own_prompts else judges
 
     def variants(self, metrics: Sequence[Metric[Any]]) -> dict[str, str]:
-        """Return metric -> a description of its instrument, for the comparison with published figures.
+        """Return metric -> a description of its instrument, for the comparison with published values.
 
         Args:
             metrics: the metrics without a judge; some of them are conditioned too.

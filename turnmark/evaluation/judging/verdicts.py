@@ -25,6 +25,7 @@ from turnmark.assistant.llm.calls.reasoning import split_reasoning
 from turnmark.assistant.llm.prompts.structured_output import Failure, merge_roles, write_text
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
+from turnmark.core.untrusted import ellipsize
 from turnmark.evaluation.prompts import JUDGES
 
 
@@ -130,7 +131,7 @@ def read_verdict(text: str, offer: Offer) -> Verdict | str:
         return complete_text or f"it holds no line of the form '{offer.name}: [[{offer.blank}]]'."
     _, last = max(candidates)
     verdict = offer.read(_without_name(last, offer))
-    return verdict or f"the last verdict in it, {_shorten_label(last)!r}, is not {offer.in_words()}."
+    return verdict or f"the last verdict in it, {ellipsize(' '.join(last.split()), 40)!r}, is not {offer.in_words()}."
 
 
 def _candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
@@ -161,11 +162,6 @@ def _without_name(text: str, offer: Offer) -> str:
     if plain.casefold().startswith(name) and plain[len(name) :].lstrip()[:1] in (":", "="):
         plain = plain[len(name) :].lstrip()[1:]
     return plain
-
-
-def _shorten_label(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= 40 else text[:40] + "…"
 
 
 def ask_verdict(

@@ -43,7 +43,7 @@ def accuracy_of(verdict: str) -> str:
 
 
 def is_conditioned(metric: str) -> bool:
-    """Return whether a metric, in any variant, has a conditioned figure; a conditioned metric itself has none."""
+    """Return whether a metric, in any variant, has a conditioned value; a conditioned metric itself has none."""
     return metric.partition("[")[0] in CONDITIONED_METRICS and not metric.endswith(
         (*map(mark_of, VERDICTS), UNDERSPECIFIED_SUFFIX)
     )
@@ -177,10 +177,10 @@ def clarify_label(answerability: str | None) -> bool | None:
 
 
 def sample_values(positive: bool, predicted: bool) -> dict[str, tuple[float, ...]]:
-    """Return a sample's values of "precision", "recall" and "f1", whose means over all samples are these figures.
+    """Return a sample's values of "precision", "recall" and "f1"; the mean over all samples is the statistic.
 
     Precision is a mean over predicted samples, recall over positive ones, and F1 over both lists (a true positive is in
-    both and counts twice). A figure without a value is not applicable to the sample. So all three get intervals from
+    both and counts twice). An empty tuple means not applicable to the sample. So all three get intervals from
     the same bootstrap of clusters as any other mean.
     """
     hit = float(positive and predicted)

@@ -77,7 +77,7 @@ def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[s
 MIN_STEP_LIKENESS = 0.35
 """Minimum likeness of two steps that match; chosen on one half of tests/evaluation/data/inscoqa_steps.json. From .18 to
 .38 it agrees about as well with the matching by hand, but below .35 a procedure for a different task still covers
-many steps. The figures of both halves are in docs/measured.md."""
+many steps. The values of both halves are in docs/measured.md."""
 
 
 def shared_words(first: str, second: str) -> float:

@@ -35,7 +35,7 @@ class RunCollection:
     """The content of a folder: one run, or the runs of `eval all`.
 
     Attributes:
-        left_out: benchmark -> why `eval all` has no figures of it.
+        left_out: benchmark -> why `eval all` has no values of it.
         several: whether the folder is of `eval all`.
     """
 

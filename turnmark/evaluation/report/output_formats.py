@@ -29,7 +29,7 @@ from turnmark.evaluation.report.tables import Column, ReportRow, Table
 
 _STYLES = {"group": "bold", "ours": "bold", "dim": "dim"}
 _NAME_WIDTHS = (16, 10)
-"""Width limits of a column of names, in characters; longer words are folded. The second limit is tried if the figures
+"""Width limits of a column of names, in characters; longer words are folded. The second limit is tried if the values
 do not fit next to the first."""
 
 MARKER = "<!-- turnmark report -->"
@@ -89,7 +89,7 @@ def _grid(table: Table) -> Grid:
         padding=(0, _gap(table), 0, 0),
     )
     for column, previous in zip(table.columns, (None, *table.columns), strict=False):
-        # Names may be folded; figures never.
+        # Names may be folded; values never.
         grid.add_column(
             _head(column, previous) if column.number else rich_line(column.name),
             justify="right" if column.number else "left",
@@ -112,11 +112,11 @@ def _gap(table: Table) -> int:
 
 
 def _split(table: Table, width: int) -> list[Table]:
-    """Return the table, or several with the same names and as many figures as fit the width."""
+    """Return the table, or several with the same names and as many values as fit the width."""
     gap = _gap(table)
     name_columns = [index for index, column in enumerate(table.columns) if not column.number]
-    figure_columns = [index for index, column in enumerate(table.columns) if column.number]
-    widths = {index: _value_width(table, index) + gap for index in figure_columns}
+    number_columns = [index for index, column in enumerate(table.columns) if column.number]
+    widths = {index: _value_width(table, index) + gap for index in number_columns}
     rooms: list[int] = []
     for limit in _NAME_WIDTHS:
         names_width = sum(_name_width(table, index, limit) + gap for index in name_columns)
@@ -141,9 +141,9 @@ def _split(table: Table, width: int) -> list[Table]:
 
 
 def _columns_by_heading(table: Table) -> Iterator[list[int]]:
-    """Yield the indices of the columns of figures; columns under a shared heading in one group."""
-    figures = [index for index, column in enumerate(table.columns) if column.number]
-    for heading, columns in groupby(figures, key=lambda index: table.columns[index].over):
+    """Yield the indices of the columns of values; columns under a shared heading in one group."""
+    values = [index for index, column in enumerate(table.columns) if column.number]
+    for heading, columns in groupby(values, key=lambda index: table.columns[index].over):
         if heading:
             yield list(columns)
         else:
@@ -152,7 +152,7 @@ def _columns_by_heading(table: Table) -> Iterator[list[int]]:
 
 
 def _value_width(table: Table, index: int) -> int:
-    """Return the width of a column that fits all of its figures."""
+    """Return the width of a column that fits all of its values."""
     head_lines = _head(table.columns[index], None).plain.split("\n")
     cells = [one_line(row.cells[index]) for row in table.rows if row.kind != "group"]
     return max(map(cell_len, [*head_lines, *cells]))
@@ -171,22 +171,22 @@ def _longest_word(text: str) -> int:
     return max(map(cell_len, one_line(text).split()), default=0)
 
 
-def _only(table: Table, name_columns: Sequence[int], figure_columns: Sequence[int]) -> Table:
-    """Return the table with some of its figures; if every row has a name, rows without these figures are dropped."""
-    indices = [*name_columns, *figure_columns]
+def _only(table: Table, name_columns: Sequence[int], number_columns: Sequence[int]) -> Table:
+    """Return the table with some of its values; if every row has a name, rows without these values are dropped."""
+    indices = [*name_columns, *number_columns]
     all_named = all(row.cells[0] for row in table.rows)
     rows: list[ReportRow] = []
     for row in table.rows:
-        # In a row below another, "-" counts as a figure.
+        # In a row below another, "-" counts as a value.
         blank = ("",) if row.kind == "below" else ("", "-")
-        has_figure = any(row.cells[index] not in blank for index in figure_columns)
-        if has_figure or row.kind == "group" or not all_named:
+        has_value = any(row.cells[index] not in blank for index in number_columns)
+        if has_value or row.kind == "group" or not all_named:
             rows.append(replace(row, cells=tuple(row.cells[index] for index in indices)))
     return replace(table, columns=tuple(table.columns[index] for index in indices), rows=tuple(rows))
 
 
 def _head(column: Column, previous: Column | None) -> Text:
-    """Return the head of a column of figures: a shared heading only once, the variant on a separate line."""
+    """Return the head of a column of values: a shared heading only once, the variant on a separate line."""
     lines = column.name.replace("[", "\n[", 1).split("\n")
     if column.over:
         repeats = previous is not None and previous.over == column.over

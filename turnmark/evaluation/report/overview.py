@@ -13,7 +13,7 @@ from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.finished_runs import RunCollection, StoredRun, distinct_names, why_not_done
 from turnmark.evaluation.report.paper_comparison import paper_tables, tables_together
-from turnmark.evaluation.report.tables import Column, ReportRow, Table
+from turnmark.evaluation.report.tables import ReportRow, Table
 
 MAX_METRICS = 3
 """Maximum metrics per run in a table of several runs, and in the breakdowns of a file."""
@@ -26,7 +26,7 @@ class ReportSection:
     """A section of a report, about one run, several runs or a comparison.
 
     Attributes:
-        warnings: lines before the figures.
+        warnings: lines before the tables.
         verdict: lines beneath the title, as prominent as the title.
         specs: what was measured, in one line; may be empty.
         reasons: why samples failed or were skipped.
@@ -126,20 +126,14 @@ def overview(stored: Sequence[RunCollection]) -> ReportSection | None:
 
 def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) -> Table:
     """Return a table with a row for each run and metric. `turnmark compare` tests the paired differences."""
-    columns = (
-        Column("metric"),
-        Column("mean", True),
-        Column("95% interval", True),
-        Column("n", True),
-        Column("failed", True),
-    )
+    columns = tables.make_columns(["metric"], ["mean", "95% interval", "n", "failed"])
     rows: list[ReportRow] = []
     for name, summary in runs:
-        rows.append(ReportRow((f"{name}: {tables.headline(summary)}", *[""] * (len(columns) - 1)), "group", full=name))
+        rows.append(tables.make_group(f"{name}: {tables.headline(summary)}", columns, full=name))
         for metric in tables.choose_headline(summary.metrics, MAX_METRICS):
             measured = summary.metrics[metric]
-            figures = (tables.mean_text(measured), tables.interval_text(measured))
-            rows.append(ReportRow((metric, *figures, str(measured.n), str(measured.failed)), "below"))
+            cells = (metric, tables.mean_text(measured), tables.interval_text(measured))
+            rows.append(ReportRow((*cells, str(measured.n), str(measured.failed)), "below"))
     lines = tuple(f"{name}: no figures: {reason}" for name, reason in left_out.items())
     return Table("All runs", columns, tuple(rows), lines, tight=True, groups="run")
 

@@ -1,8 +1,8 @@
 """Fill a paper's tables with our runs, next to the rows that the paper printed.
 
-`paper_tables.json` defines the rows and columns of each printed table. This module fills them with the figures of our
-runs and with published ones, in the paper's order and digits. A published row without any comparable figure is dimmed
-and marked; if only some of its figures are not comparable, these are marked. A line beneath the table names the
+`paper_tables.json` defines the rows and columns of each printed table. This module fills them with the values of our
+runs and with published ones, in the paper's order and digits. A published row without any comparable value is dimmed
+and marked; if only some of its values are not comparable, these are marked. A line beneath the table names the
 differences. Runs on demo data are not compared.
 """
 
@@ -15,12 +15,12 @@ from itertools import product
 from turnmark.evaluation.model_names import model_key
 from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.paper_layouts import VARIANTS, PaperTable, Shape, Slot, judges_of, query_of, shapes
-from turnmark.evaluation.report.tables import Column, ReportRow, RowKind, Table, strip_tags
+from turnmark.evaluation.report.tables import Column, ReportRow, RowKind, Table, make_columns, make_group, strip_tags
 from turnmark.evaluation.scores.published_results import RERUN, Fact, facts, samples_of
 
 COUNT_COLUMN = "n"
 NOT_COMPARABLE_MARK = "†"
-"""Suffix of a published row's name, or of one of its figures, that is not comparable."""
+"""Suffix of a published row's name, or of one of its values, that is not comparable."""
 
 Runs = Sequence[tuple[str, Summary]]
 """Displayed name and summary of each run."""
@@ -33,7 +33,7 @@ class _System:
     Attributes:
         ours: summaries of our runs; empty: a published system.
         baseline: variant of the metrics, such as `majority`; empty: no baseline.
-        facts: published figures; empty: our runs.
+        facts: published values; empty: our runs.
     """
 
     name: str
@@ -44,7 +44,7 @@ class _System:
 
 @dataclass(frozen=True)
 class _PaperCell:
-    """A cell: its text and number of samples, the judge if any, and the fact of a published figure."""
+    """A cell: its text and number of samples, the judge if any, and the fact of a published value."""
 
     text: str
     n: int | None
@@ -55,15 +55,15 @@ class _PaperCell:
 
 @dataclass(frozen=True)
 class _Line:
-    """A row of the table: a system in a slot, and its figures by column.
+    """A row of the table: a system in a slot, and its values by column.
 
     Attributes:
-        differs: column index -> aspects in which a published figure differs from ours.
+        differs: column index -> aspects in which a published value differs from ours.
     """
 
     slot: Slot
     system: _System
-    figures: Sequence[_PaperCell | None]
+    values: Sequence[_PaperCell | None]
     differs: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -115,28 +115,28 @@ def tables_together(runs: Runs) -> tuple[Table, ...]:
 
 
 def _fill(shape: Shape, runs: Runs) -> Table | None:
-    """Return a paper's table with these runs in it; None if they have no figure in it."""
+    """Return a paper's table with these runs in it; None if they have no value in it."""
     table, columns, slots = shape
     runs = [(name, summary) for name, summary in runs if summary.setting not in table.without]
     columns = [*columns, *_further_columns(columns, slots, runs)]
     lines = _lines(table, columns, slots, runs)
     if not any(line.system.ours for line in lines):
         return None
-    filled = [index for index in range(len(columns)) if any(line.figures[index] for line in lines)]
-    # If all figures of a row are over the same samples, their count is at the end of the row; otherwise it is beneath
-    # each figure.
+    filled = [index for index in range(len(columns)) if any(line.values[index] for line in lines)]
+    # If all values of a row are over the same samples, their count is at the end of the row; otherwise it is beneath
+    # each value.
     count_at_end = any(len(_counts(line)) == 1 for line in lines)
     heads = tuple(_heads(table, [columns[index] for index in filled], count_at_end))
     rows: list[ReportRow] = []
     before: _Line | None = None
     for line, following in zip(lines, [*lines[1:], None], strict=True):
         if table.by_row and line.slot.over != (before.slot.over if before else ""):
-            rows.append(ReportRow((line.slot.over, *[""] * (len(heads) - 1)), "group"))
+            rows.append(make_group(line.slot.over, heads))
             before = None
         names = list(_names(table, columns, line, before))
         counts = _counts(line)
         cells = [*names, *_cells(line, filled)]
-        counts_beneath = [""] * len(names) + [_count(line.figures[index]) for index in filled]
+        counts_beneath = [""] * len(names) + [_count(line.values[index]) for index in filled]
         if count_at_end:
             cells.append(counts[0] if len(counts) == 1 else "")
             counts_beneath.append("")
@@ -152,7 +152,7 @@ def _fill(shape: Shape, runs: Runs) -> Table | None:
 
 
 def _lines(table: PaperTable, columns: Sequence[Slot], slots: Sequence[Slot], runs: Runs) -> list[_Line]:
-    """Return every row of the table that has a figure, in the paper's order."""
+    """Return every row of the table that has a value, in the paper's order."""
     compared: list[tuple[Summary, Mapping[tuple[object, ...], PublishedRow]]] = []
     for _, summary in runs:
         published = () if summary.data.demo else summary.published
@@ -164,15 +164,15 @@ def _lines(table: PaperTable, columns: Sequence[Slot], slots: Sequence[Slot], ru
     if table.by_row:
         pairs = list(product(slots, systems))
     lines = [_line(slot, system, columns, compared, domains) for slot, system in pairs]
-    return [line for line in lines if any(line.figures)]
+    return [line for line in lines if any(line.values)]
 
 
 def _line(
     slot: Slot, system: _System, columns: Sequence[Slot], compared: _ComparedSummaries, domains: set[str]
 ) -> _Line:
     cells = [column.at(slot) for column in columns]
-    figures = [_make_cell(system, cell, domains) for cell in cells]
-    return _Line(slot, system, figures, _differs(cells, figures, compared))
+    values = [_make_cell(system, cell, domains) for cell in cells]
+    return _Line(slot, system, values, _differs(cells, values, compared))
 
 
 def _row_kind(line: _Line) -> RowKind:
@@ -187,7 +187,7 @@ def _row_kind(line: _Line) -> RowKind:
 def _further_columns(columns: Sequence[Slot], slots: Sequence[Slot], runs: Runs) -> Iterator[Slot]:
     """Yield columns for the variants of metrics that a run measured and nobody published.
 
-    This keeps our figures out of columns of the paper that measured something else.
+    This keeps our values out of columns of the paper that measured something else.
     """
     for variant, column in product(VARIANTS, columns):
         further = column.of(variant)
@@ -241,7 +241,7 @@ def _same_system(first: Summary, second: Summary) -> bool:
 
 
 def _same_samples(first: Summary, second: Summary, cells: Sequence[Slot]) -> bool:
-    """Return whether the figures that two runs have in a table are over the same samples: of the same ids and number.
+    """Return whether the values that two runs have in a table are over the same samples: of the same ids and number.
 
     The ids include samples that failed, so a metric that failed on some samples of one run has another number.
     """
@@ -257,7 +257,7 @@ def _sample_hashes(summary: Summary, cells: Sequence[Slot]) -> set[str | None]:
 
 
 def _sample_counts(summary: Summary, cells: Sequence[Slot]) -> dict[str, int]:
-    """Return metric -> number of samples of its figure in a table."""
+    """Return metric -> number of samples of its value in a table."""
     measured = [_find_metric(summary, cell) for cell in cells]
     return {name: samples_of(name, metric) for name, metric in filter(None, measured)}
 
@@ -278,7 +278,7 @@ def _key(row: Fact | PublishedRow) -> tuple[object, ...]:
     return row.source, row.system, row.subset, row.setting, row.query, tuple(row.domains)
 
 
-# --- figures ---------------------------------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------------------------
 
 
 def _make_cell(system: _System, cell: Slot, domains: set[str]) -> _PaperCell | None:
@@ -339,7 +339,7 @@ def _narrow_part(summary: Summary, part: Mapping[str, str]) -> Mapping[str, str]
 
 
 def _find_published(known: Sequence[Fact], cell: Slot, domains: set[str]) -> _PaperCell | None:
-    """Return the published figure of a cell, over all domains of the paper unless the cell is one domain's.
+    """Return the published value of a cell, over all domains of the paper unless the cell is one domain's.
 
     Only the rerun, which no paper printed, is shown over the domains of the run.
     """
@@ -384,20 +384,20 @@ def _text(cell: Slot, value: float) -> str:
 
 
 def _differs(
-    cells: Sequence[Slot], figures: Sequence[_PaperCell | None], compared: _ComparedSummaries
+    cells: Sequence[Slot], values: Sequence[_PaperCell | None], compared: _ComparedSummaries
 ) -> dict[int, tuple[str, ...]]:
-    """Return column index -> aspects in which its published figure differs from those of the runs.
+    """Return column index -> aspects in which its published value differs from those of the runs.
 
-    Only cells in which a run has a figure count. If there is no such cell, all of them count.
+    Only cells in which a run has a value count. If there is no such cell, all of them count.
     """
     every: dict[int, dict[str, None]] = {}
     shared: dict[int, dict[str, None]] = {}
     for summary, rows in compared:
-        for index, (cell, figure) in enumerate(zip(cells, figures, strict=True)):
-            row = rows.get(_key(figure.fact)) if figure and figure.fact else None
-            if figure is None or row is None:
+        for index, (cell, value) in enumerate(zip(cells, values, strict=True)):
+            row = rows.get(_key(value.fact)) if value and value.fact else None
+            if value is None or row is None:
                 continue
-            aspects = dict.fromkeys(row.differs_in(figure.metric))
+            aspects = dict.fromkeys(row.differs_in(value.metric))
             every.setdefault(index, {}).update(aspects)
             if _find_metric(summary, cell) is not None:
                 shared.setdefault(index, {}).update(aspects)
@@ -429,12 +429,10 @@ def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line]) -> Iterator[s
 
 def _heads(table: PaperTable, columns: Sequence[Slot], count_at_end: bool) -> Iterator[Column]:
     system_head, row_head = table.heads
-    name_heads = (row_head, system_head) if table.by_row else (system_head, row_head)
-    for name in name_heads:
-        if name:
-            yield Column(name)
+    name_heads = [row_head, system_head] if table.by_row else [system_head, row_head]
     if table.judged:
-        yield Column("judge")
+        name_heads.append("judge")
+    yield from make_columns(filter(None, name_heads))
     for column in columns:
         yield Column(column.label, True, over=column.over)
     if count_at_end:
@@ -455,32 +453,32 @@ def _names(table: PaperTable, columns: Sequence[Slot], line: _Line, before: _Lin
         yield line.slot.label + mark
     if table.judged:
         index = next(index for index, column in enumerate(columns) if table.judged in column.metrics)
-        figure = line.figures[index]
-        yield (figure.judge if figure else "") or "-"
+        value = line.values[index]
+        yield (value.judge if value else "") or "-"
 
 
 def _cells(line: _Line, filled: Sequence[int]) -> Iterator[str]:
-    """Yield the figures of a row. A figure that is not comparable is marked, unless the whole row is marked."""
+    """Yield the values of a row. A value that is not comparable is marked, unless the whole row is marked."""
     for index in filled:
-        figure = line.figures[index]
+        value = line.values[index]
         mark = NOT_COMPARABLE_MARK if line.differs.get(index) and not line.dimmed else ""
-        yield figure.text + mark if figure else "-"
+        yield value.text + mark if value else "-"
 
 
-def _count(figure: _PaperCell | None) -> str:
-    """Return the number of samples of a figure; `-`: the source does not say."""
-    if figure is None:
+def _count(value: _PaperCell | None) -> str:
+    """Return the number of samples of a value; `-`: the source does not say."""
+    if value is None:
         return ""
-    return "-" if figure.n is None else str(figure.n)
+    return "-" if value.n is None else str(value.n)
 
 
 def _counts(line: _Line) -> list[str]:
-    """Return the distinct counts of a line's figures."""
-    return list(dict.fromkeys(_count(figure) for figure in line.figures if figure))
+    """Return the distinct counts of a line's values."""
+    return list(dict.fromkeys(_count(value) for value in line.values if value))
 
 
 def _counted_together(line: _Line, following: _Line | None) -> bool:
     """Return whether the next line is a published one over the same samples; one row of counts then serves both."""
     if following is None or line.system.ours or following.system.ours or line.slot.over != following.slot.over:
         return False
-    return list(map(_count, line.figures)) == list(map(_count, following.figures))
+    return list(map(_count, line.values)) == list(map(_count, following.values))

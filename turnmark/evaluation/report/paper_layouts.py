@@ -35,7 +35,7 @@ class Slot(Record):
     query: str | None = Field(default=None, description="query mode of the runs; None: any")
     judge: str | None = Field(default=None, description="model that judged; None: any")
     form: str = Field(
-        default=".2f", description="format of the paper's figures; the `%` of a percentage is in the head, not the cell"
+        default=".2f", description="format of the paper's values; the `%` of a percentage is in the head, not the cell"
     )
     variant: str = Field(default="", description="one of `VARIANTS`; empty: the metric itself")
     ours: bool = Field(default=True, description="False: only the paper has these samples")
@@ -75,7 +75,7 @@ class PaperTable(Record):
 
     of: tuple[str, ...] = Field(description="`benchmark task` of the runs that the table shows")
     sources: tuple[str, ...] = Field(
-        description="where the figures were published: a fact's `source` up to its first comma"
+        description="where the values were published: a fact's `source` up to its first comma"
     )
     title: str
     columns: Entries

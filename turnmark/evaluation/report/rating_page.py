@@ -28,7 +28,7 @@ from turnmark.corpora.jsonl_rows import json_lines
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.report.finished_runs import StoredRun, distinct_names, samples
-from turnmark.evaluation.report.sample_browser import BROWSE_FILE, BrowsedSample, SeenPassage, Text
+from turnmark.evaluation.report.sample_browser import BROWSE_FILE, BrowsedSample, SeenPassage, Text, TextIndex
 from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.tasks.rating_form import RatingForm
 from turnmark.evaluation.tasks.registry import find_task
@@ -67,22 +67,6 @@ class AnswerOnPage(TypedDict):
     previous: int | None
 
 
-class ListedTexts:
-    """The texts of a page, each once."""
-
-    def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-
-    def add(self, text: str) -> int:
-        """Return the index of a text."""
-        return self._places.setdefault(text, len(self._places))
-
-    @property
-    def listed(self) -> list[str]:
-        """The texts in the order of their indices."""
-        return list(self._places)
-
-
 def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
     """Write the page, and its key next to it."""
     if len({run.summary.benchmark for run in runs}) > 1:
@@ -97,7 +81,7 @@ def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
     settings = {name: run.summary.setting for name, run in by_name.items()}
     task_class = find_task(runs[0].summary.benchmark, runs[0].summary.task)
     form = task_class.rating_form if task_class else RatingForm()
-    texts = ListedTexts()
+    texts = TextIndex()
     tasks: list[RatingTask] = []
     systems_of: dict[str, dict[str, str]] = {}
     for name in shared:
@@ -116,7 +100,7 @@ def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
         }
         tasks.append({"id": name, "said": said, "question": question, "answers": rated_answers_of_task})
     digest = write_page(
-        page, {"tasks": tasks, "texts": texts.listed, "scales": form.scales, "pairs": form.pairs, "asks": form.asks}
+        page, {"tasks": tasks, "texts": list(texts), "scales": form.scales, "pairs": form.pairs, "asks": form.asks}
     )
     answerability: dict[str, str] = {}
     first_browsed = next(iter(browsed.values()))
@@ -174,7 +158,7 @@ def _read_browsed(run: StoredRun, task_ids: Collection[str]) -> dict[str, Browse
 
 
 def _answer(
-    sample: Sample, browsed: BrowsedSample, setting: str | None, revision: bool, texts: ListedTexts
+    sample: Sample, browsed: BrowsedSample, setting: str | None, revision: bool, texts: TextIndex
 ) -> AnswerOnPage:
     context = _context_of(sample, browsed, setting)
     passages: list[int] | None = None

@@ -223,11 +223,12 @@ class _Texts:
                 yield text
 
 
-class _NameIndex(dict[str, int]):
-    """Name -> index, in the order in which the names were first added."""
+class TextIndex(dict[str, int]):
+    """Text -> index, in the order in which the texts were first added."""
 
-    def of(self, name: str) -> int:
-        return self.setdefault(make_printable(name), len(self))
+    def add(self, text: str) -> int:
+        """Return the index of a text."""
+        return self.setdefault(text, len(self))
 
 
 class _Pool:
@@ -287,14 +288,12 @@ def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
     # Judged metrics first.
     metric_names.sort(key=lambda metric: metric.partition("[")[0].removesuffix(".idk") not in run.summary.judging)
     measured = scores(run.path, shown.keys(), metric_names)
-    make_browsed_sample: dict[Key, BrowsedSample] = {}
-    for entry in read_records(run.path / BROWSE_FILE, BrowsedSample):
-        if entry.key in shown:
-            make_browsed_sample[entry.key] = entry
-    dimensions: dict[str, _NameIndex] = {}
-    phases = _NameIndex()
+    entries = read_records(run.path / BROWSE_FILE, BrowsedSample)
+    browsed = {entry.key: entry for entry in entries if entry.key in shown}
+    dimensions: dict[str, TextIndex] = {}
+    phases = TextIndex()
     page_samples = [
-        _sample(sample, make_browsed_sample.get(key), measured[key], metric_names, dimensions, phases, pool)
+        _sample(sample, browsed.get(key), measured[key], metric_names, dimensions, phases, pool)
         for key, sample in shown.items()
     ]
     judge_of: dict[str, str] = {}
@@ -319,11 +318,11 @@ def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
 
 def _sample(
     sample: Sample,
-    make_browsed_sample: BrowsedSample | None,
+    browsed: BrowsedSample | None,
     measured: Mapping[str, Score],
     metric_names: Sequence[str],
-    dimensions: dict[str, _NameIndex],
-    phases: _NameIndex,
+    dimensions: dict[str, TextIndex],
+    phases: TextIndex,
     pool: _Pool,
 ) -> dict[str, Any]:
     add = pool.texts.add
@@ -333,26 +332,22 @@ def _sample(
         if score is not None and score.reason:
             reasons[index] = add(score.reason, "reason")
     reason = ": ".join(filter(None, (sample.kind, sample.reason)))
-    history = make_browsed_sample.history if make_browsed_sample else ()
-    question = (
-        make_browsed_sample.question
-        if make_browsed_sample and make_browsed_sample.question.text
-        else sample.query or ""
-    )
-    reference = make_browsed_sample.reference if make_browsed_sample and make_browsed_sample.reference.text else None
+    history = browsed.history if browsed else ()
+    question = browsed.question if browsed and browsed.question.text else sample.query or ""
+    reference = browsed.reference if browsed and browsed.reference.text else None
     fields: dict[str, Any] = {
         "i": make_printable(sample.id),
         "r": sample.repeat or None,
         "s": STATUS_NUMBERS[sample.status] or None,
         "y": _add_if_any(add, reason),
-        "l": _labels(sample, make_browsed_sample, dimensions),
+        "l": _labels(sample, browsed, dimensions),
         "h": [[int(turn.role != "user"), add(turn.text)] for turn in history],
         "q": add(question),
         "w": _add_if_any(add, sample.rewrite),
         "p": add(sample.prediction, "answer") if sample.prediction else None,
         "f": add(reference, "answer") if reference else None,
         "b": _add_if_any(add, sample.previous),
-        "c": _passages(sample, make_browsed_sample, pool),
+        "c": _passages(sample, browsed, pool),
         "d": [[add(step["step"]), _indices(step.get("citations"))] for step in sample.procedure],
         "e": [[add(part.question), add(part.answer)] for part in sample.sub_answers],
         "o": [add(json.dumps(entry, ensure_ascii=False), "reason") for entry in sample.operations],
@@ -370,13 +365,13 @@ def _sample(
     return {key: value for key, value in fields.items() if value not in (None, [], {})}
 
 
-def _phase_seconds(sample: Sample, phases: _NameIndex) -> list[float | None]:
+def _phase_seconds(sample: Sample, phases: TextIndex) -> list[float | None]:
     """Return the seconds of each phase, in the order of the phases known so far."""
     if not sample.timings:
         return []
     seconds: dict[str, float] = {}
     for phase, value in sample.timings.items():
-        phases.of(phase)
+        phases.add(make_printable(phase))
         seconds[make_printable(phase)] = _number(value)
     return [seconds.get(phase) for phase in phases]
 
@@ -391,35 +386,33 @@ def _add_if_any(add: Any, text: str | None) -> int | None:
     return add(text) if text else None
 
 
-def _labels(
-    sample: Sample, make_browsed_sample: BrowsedSample | None, dimensions: dict[str, _NameIndex]
-) -> list[list[int]]:
+def _labels(sample: Sample, browsed: BrowsedSample | None, dimensions: dict[str, TextIndex]) -> list[list[int]]:
     """Return the values of each dimension, in the order of the dimensions known so far."""
     labels: dict[str, tuple[str, ...]] = {}
     if sample.domain:
         labels["domain"] = (sample.domain,)
-    if make_browsed_sample:
-        labels.update(make_browsed_sample.labels)
+    if browsed:
+        labels.update(browsed.labels)
     if sample.decision:
         labels["decision"] = (sample.decision,)
     printable_labels = {make_printable(name): values for name, values in labels.items()}
     for name in printable_labels:
-        dimensions.setdefault(name, _NameIndex())
+        dimensions.setdefault(name, TextIndex())
     return [
-        [known_values.of(value) for value in printable_labels.get(name, ())]
+        [known_values.add(make_printable(value)) for value in printable_labels.get(name, ())]
         for name, known_values in dimensions.items()
     ]
 
 
-def _passages(sample: Sample, make_browsed_sample: BrowsedSample | None, pool: _Pool) -> list[list[float]]:
+def _passages(sample: Sample, browsed: BrowsedSample | None, pool: _Pool) -> list[list[float]]:
     """Return index, rank (0: not retrieved), score and relevance (-1: unknown) of each passage."""
     entries: list[list[float]] = []
-    if make_browsed_sample is None or not make_browsed_sample.passages:
+    if browsed is None or not browsed.passages:
         for rank, ref in enumerate(sample.contexts, 1):
             text = clip_text(ref.text) if ref.text else None
             entries.append([pool.passage(ref.document_id, ref.title or "", text), rank, _number(ref.score), -1])
         return entries
-    for passage in make_browsed_sample.passages:
+    for passage in browsed.passages:
         index = pool.passage(passage.id, passage.title, passage.text)
         relevance = -1 if passage.relevant is None else int(passage.relevant)
         entries.append([index, passage.rank or 0, _number(passage.score or 0.0), relevance])

@@ -38,6 +38,11 @@ class Column:
         return f"{self.over} {self.name}".strip()
 
 
+def make_columns(names: Iterable[str], numbers: Iterable[str] = ()) -> tuple[Column, ...]:
+    """Return columns of text with these names, then columns of numbers."""
+    return (*map(Column, names), *(Column(name, True) for name in numbers))
+
+
 @dataclass(frozen=True)
 class Mark:
     """A dot of a page, with its interval; `better`, `worse` and `unsure` are kinds of differences."""
@@ -53,9 +58,9 @@ class ReportRow:
 
     Attributes:
         kind: `group` names the rows after it; `below` is a part or variant of a row above; `ours` shows our run;
-            `dim` shows published figures that are not comparable with ours.
+            `dim` shows published values that are not comparable with ours.
         full: text of the first cell in a file, where each row is read alone; empty: the cell itself.
-        counts: number of samples of each cell's figure, if they differ within the row; else empty.
+        counts: number of samples of each cell's value, if they differ within the row; else empty.
         counting: True: the row shows the counts of the rows above it.
     """
 
@@ -65,6 +70,21 @@ class ReportRow:
     full: str = field(default="", kw_only=True)
     counts: tuple[str, ...] = field(default=(), kw_only=True)
     counting: bool = field(default=False, kw_only=True)
+
+
+def make_group(name: str, columns: Sequence[Column], full: str = "") -> ReportRow:
+    """Return a row that names the rows after it, in a table with these columns."""
+    return ReportRow((name, *[""] * (len(columns) - 1)), "group", full=full)
+
+
+@dataclass(frozen=True)
+class PartValue:
+    """A metric over a part of the samples: its text, interval, number of samples (0: not measured) and dot."""
+
+    text: str = "-"
+    interval: str = "-"
+    n: int = 0
+    mark: Mark | None = None
 
 
 @dataclass(frozen=True)
@@ -85,11 +105,15 @@ class Table:
     """The kind of name in the rows of kind `group`, such as `dimension`."""
 
 
+Parts = Mapping[str, Mapping[str, Sequence[PartValue]]]
+"""Dimension -> value -> each metric over the samples with this value."""
+
+
 # --- lines -----------------------------------------------------------------------------------------------------------
 
 
 def warnings(summary: Summary) -> tuple[str, ...]:
-    """Return the lines before a report's figures: the data is a demo, a judge grades itself."""
+    """Return the lines before a report's values: the data is a demo, a judge grades itself."""
     demo = summary.notes[:1] if summary.data.demo else ()
     return tuple(dict.fromkeys((*demo, *summary.warnings)))
 
@@ -123,7 +147,7 @@ def specs(summary: Summary) -> str:
     return " | ".join(f"{role} {spec}" for role, spec in summary.specs.items() if spec)
 
 
-# --- figures ---------------------------------------------------------------------------------------------------------
+# --- values as text --------------------------------------------------------------------------------------------------
 
 
 def dot_of(metric: MetricSummary | None) -> Mark | None:
@@ -150,11 +174,11 @@ def _has_interval(metric: MetricSummary) -> bool:
 
 
 def describe_repeats(metric: MetricSummary) -> str:
-    """Return the figure of each repeat and their spread, in words; empty if tasks were answered once."""
+    """Return the value of each repeat and their spread, in words; empty if tasks were answered once."""
     if metric.spread is None:
         return ""
-    figures = ", ".join(metric.shown.text(value) for value in metric.repeats)
-    return f"over {len(metric.repeats)} repeats: {figures} (standard deviation {metric.shown.text(metric.spread)})"
+    values = ", ".join(metric.shown.text(value) for value in metric.repeats)
+    return f"over {len(metric.repeats)} repeats: {values} (standard deviation {metric.shown.text(metric.spread)})"
 
 
 def choose_headline(metrics: Metrics, limit: int) -> list[str]:
@@ -212,7 +236,6 @@ def means(summary: Summary) -> Table:
     repeated = any(metric.repeats for metric in summary.metrics.values())
     if repeated:
         heads.append("sd of repeats")
-    columns = (Column("metric"), *(Column(name, True) for name in heads))
     rows = []
     for name, label, below in arrange_variants(summary.metrics):
         metric = summary.metrics[name]
@@ -221,7 +244,7 @@ def means(summary: Summary) -> Table:
         if repeated:
             cells.append(metric.shown.text(metric.spread))
         rows.append(ReportRow(tuple(cells), "below" if below else "plain", dot_of(metric), full=name))
-    return Table("Means", columns, tuple(rows), tuple(_clusters_line(summary)))
+    return Table("Means", make_columns(["metric"], heads), tuple(rows), tuple(_clusters_line(summary)))
 
 
 def _clusters_line(summary: Summary) -> Iterator[str]:
@@ -237,68 +260,48 @@ def _clusters_line(summary: Summary) -> Iterator[str]:
 
 
 def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
-    """Return a table of some metrics with their intervals, by every dimension and value; a single metric has dots."""
-    counts = [
-        [metrics[name].n if name in metrics else 0 for name in names]
-        for values in summary.breakdowns.values()
-        for metrics in values.values()
-    ]
-    apart = differ(counts)
-    columns = list(break_down_metrics(names, apart))
-    rows: list[ReportRow] = []
-    for dimension, values in summary.breakdowns.items() if names else ():
-        rows.append(ReportRow((dimension, *[""] * (len(columns) - 1)), "group"))
-        for value, metrics in values.items():
-            measured = [metrics.get(name) for name in names]
-            figures = [(mean_text(metric), interval_text(metric)) for metric in measured]
-            cells = with_counts(figures, [metric.n if metric else 0 for metric in measured], apart)
-            rows.append(ReportRow((value, *cells), "below", dot_of(measured[0]) if len(names) == 1 else None))
-    return Table("By what is asked", tuple(columns), tuple(rows), groups="dimension")
+    """Return a table of some metrics of a run with their intervals, by every dimension and value."""
+
+    def part_value(metric: MetricSummary | None) -> PartValue:
+        return PartValue(mean_text(metric), interval_text(metric), metric.n if metric else 0, dot_of(metric))
+
+    parts: dict[str, dict[str, list[PartValue]]] = {}
+    for dimension, values in summary.breakdowns.items():
+        parts[dimension] = {
+            value: [part_value(metrics.get(name)) for name in names] for value, metrics in values.items()
+        }
+    return break_down("By what is asked", names, parts)
 
 
-def differ(counts: Iterable[Sequence[int]]) -> bool:
-    """Return whether the figures of some row are over different numbers of samples; 0: the row lacks the figure."""
-    return any(len(set(row) - {0}) > 1 for row in counts)
+def break_down(title: str, names: Sequence[str], parts: Parts, lines: tuple[str, ...] = ()) -> Table:
+    """Return a table of some metrics by every dimension and value; a single metric has dots.
 
-
-def break_down_metrics(names: Sequence[str], apart: bool) -> Iterator[Column]:
-    """Yield the columns of a table of breakdowns.
+    The numbers of samples are in one column; if those of a row differ, each metric has its own.
 
     Args:
-        apart: a column of counts for each metric; False: one for all.
+        names: names of the metrics, in the order of each part's values.
+        lines: lines beneath the table, if it has rows.
     """
-    yield Column("")
-    if not apart:
-        yield Column("n", True)
+    apart = any(len({cell.n for cell in row} - {0}) > 1 for values in parts.values() for row in values.values())
+    heads = [] if apart else ["n"]
     for name in names:
-        yield Column(name, True)
-        yield Column("95% interval", True)
-        if apart:
-            yield Column("n", True)
-
-
-def with_counts(figures: Sequence[tuple[str, ...]], counts: Sequence[int], apart: bool) -> Iterator[str]:
-    """Yield the cells of a row of breakdowns, after its name; columns as in `broken_down`."""
-    if not apart:
-        yield str(max(counts, default=0))
-    for cells, count in zip(figures, counts, strict=True):
-        yield from cells
-        if apart:
-            yield str(count)
+        heads += [name, "95% interval", "n"] if apart else [name, "95% interval"]
+    columns = make_columns([""], heads)
+    rows: list[ReportRow] = []
+    for dimension, values in parts.items() if names else ():
+        rows.append(make_group(dimension, columns))
+        for value, row in values.items():
+            cells = [value] if apart else [value, str(max(cell.n for cell in row))]
+            for cell in row:
+                cells += [cell.text, cell.interval, str(cell.n)] if apart else [cell.text, cell.interval]
+            rows.append(ReportRow(tuple(cells), "below", row[0].mark if len(names) == 1 else None))
+    return Table(title, columns, tuple(rows), lines if rows else (), groups="dimension")
 
 
 def judges(summary: Summary) -> Table:
     """Return a table of the judges of each metric, and their agreement."""
-    columns = (
-        Column("metric"),
-        Column("judge"),
-        Column("mean", True),
-        Column("n", True),
-        Column("failed", True),
-        Column("metric's n", True),
-        Column("rule"),
-        Column("agreement"),
-    )
+    columns = make_columns(["metric", "judge"], ["mean", "n", "failed", "metric's n"])
+    columns += make_columns(["rule", "agreement"])
     rows: list[ReportRow] = []
     for name, panel in summary.judging.items():
         alpha = "-" if panel.alpha is None else f"alpha {panel.alpha:.2f} over {panel.n} ({panel.level})"
@@ -319,13 +322,7 @@ def judges(summary: Summary) -> Table:
 
 def usage(summary: Summary) -> Table:
     """Return a table of calls, tokens and cost of every role; beneath it the seconds."""
-    columns = (
-        Column("role"),
-        Column("calls", True),
-        Column("prompt tokens", True),
-        Column("completion tokens", True),
-        Column("cost ($)", True),
-    )
+    columns = make_columns(["role"], ["calls", "prompt tokens", "completion tokens", "cost ($)"])
     rows = tuple(ReportRow((role, *_usage_cells(spent))) for role, spent in summary.usage.items())
     lines: list[str] = []
     unpriced = [role for role, spent in summary.usage.items() if spent.get("cost") is None]

@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.jsonl_rows import json_lines
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.report.rating_page import ListedTexts, RatingTask, write_page
+from turnmark.evaluation.report.rating_page import RatingTask, write_page
+from turnmark.evaluation.report.sample_browser import TextIndex
 from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.synth.synthesis_attempt import ReviewedItem, open_synthesis
 from turnmark.evaluation.synth.synthesis_folder import ITEMS, REJECTS, Reject, SynthItem, SynthManifest, reviewed_id
@@ -51,7 +52,7 @@ def write_review(folder: Path, page: Path) -> Path:
         kind = SynthManifest.model_validate_json((folder / "manifest.json").read_bytes()).kind
     except (OSError, ValidationError) as error:
         raise RequestError(f"{str(folder)!r}: its manifest.json cannot be read") from error
-    texts = ListedTexts()
+    texts = TextIndex()
     try:
         review = open_synthesis(kind, {}).review
         tasks = [_task(item.id, review(item), texts) for item in read_records(folder / ITEMS, SynthItem)]
@@ -60,12 +61,12 @@ def write_review(folder: Path, page: Path) -> Path:
     if not tasks:
         raise RequestError(f"{ITEMS} in {str(folder)!r} has no item to review")
     scales = {VERDICT.partition(" ")[2]: (KEEP, REJECT)}
-    content = {"tasks": tasks, "texts": texts.listed, "scales": scales, "pairs": False, "asks": "Question"}
+    content = {"tasks": tasks, "texts": list(texts), "scales": scales, "pairs": False, "asks": "Question"}
     write_page(page, {**content, "reasons": REASONS})
     return page
 
 
-def _task(name: str, item: ReviewedItem, texts: ListedTexts) -> RatingTask:
+def _task(name: str, item: ReviewedItem, texts: TextIndex) -> RatingTask:
     shown = dict.fromkeys(f"{passage['title']}\n{passage['text']}".strip() for passage in item.passages)
     return {
         "id": name,

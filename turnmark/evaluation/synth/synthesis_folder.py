@@ -121,8 +121,7 @@ class IndexSource:
 
     def passage(self, name: str) -> Passage:
         """Return the passage with this id."""
-        store = self._index.store
-        return store.by_rows([store.rows_of([name])[name]])[0]
+        return passage_of(self._index, name)
 
     def passages(self) -> Iterator[Passage]:
         """Every passage, in the order of the index."""
@@ -141,6 +140,11 @@ class IndexSource:
     def search(self, text: str, history: Sequence[Message] = (), k: int = 5) -> list[Hit]:
         """Search for a message; return the best passages, best first."""
         return self._retriever.search([Query(text=text, history=tuple(history))], k)[0]
+
+
+def passage_of(index: StoredIndex, name: str) -> Passage:
+    """Return the passage of an index with this id."""
+    return index.store.by_rows([index.store.rows_of([name])[name]])[0]
 
 
 def join_passages(passages: Sequence[Passage]) -> str:

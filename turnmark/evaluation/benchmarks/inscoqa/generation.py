@@ -7,7 +7,7 @@ the response with the reference. In every sample `prediction` is the full text a
 - `prompt`: a model is asked by the paper's prompt with the documents in it (section 5.3). `prediction` is its reply as
   written, which is parsed when it is scored. `format_ok` is the share of replies that pass a strict check of the form.
 - `rag`: the documents of all samples form one pool that is searched. The paper has no such setting, so no published
-  figure is comparable.
+  value is comparable.
 """
 
 from __future__ import annotations

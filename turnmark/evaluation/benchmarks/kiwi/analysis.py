@@ -4,7 +4,7 @@ It gives Tables 2, 3, 4 and 6 and the retrieval analysis of section 4.3. A model
 turn with the type of its instruction, the error of the revision, and whether the retrieved passages were enough. Where
 the data have human labels, the report gives the agreement with them. The paper's authors labeled some turns by hand and
 the rest with GPT-4. They judged retrieval only by hand. The rules for retrieval check whether the passages contain the
-sentences that a user inserted, so they cannot judge turns without an edit. All other figures come from the data.
+sentences that a user inserted, so they cannot judge turns without an edit. All other values come from the data.
 
 Table 6 counts the words of the texts as written: the paper does not mention that marks were removed. The table covers
 815 turns. The paper says that it leaves out turns rated neutral or bad "with an edited answer". Of 1,260 turns, 760
@@ -213,56 +213,56 @@ class LabeledTurn:
 
 
 @metric(by="share of turns that the user rated good", style=MetricStyle(headline=140))
-def good(analysed: LabeledTurn) -> float:
+def good(labeled: LabeledTurn) -> float:
     """Measure whether the user rated the turn good."""
-    return float(is_good(analysed.turn.rating))
+    return float(is_good(labeled.turn.rating))
 
 
 @metric(by="turns / sessions", style=RATIO)
-def turns_per_session(analysed: LabeledTurn) -> tuple[float, float]:
+def turns_per_session(labeled: LabeledTurn) -> tuple[float, float]:
     """Weight each turn of a session of n turns by 1 / n, so that the mean is turns / sessions."""
-    count = len(analysed.session.turns)
+    count = len(labeled.session.turns)
     return float(count), 1 / count
 
 
 @metric(by="share of turns whose answer the user edited")
-def edited(analysed: LabeledTurn) -> float:
+def edited(labeled: LabeledTurn) -> float:
     """Measure whether the user edited the answer of the turn."""
-    return float(analysed.turn.edit is not None)
+    return float(labeled.turn.edit is not None)
 
 
 @metric(by="as the users ticked it", without="the data does not record what the user ticked")
-def information_seeking(analysed: LabeledTurn) -> float | None:
+def information_seeking(labeled: LabeledTurn) -> float | None:
     """Measure whether the instruction seeks information, where the data record it."""
-    return None if analysed.turn.coarse is None else float(seeks_information(analysed.turn, analysed.labels))
+    return None if labeled.turn.coarse is None else float(seeks_information(labeled.turn, labeled.labels))
 
 
-def _types(analysed: LabeledTurn) -> Mapping[str, Value]:
-    turn, label = analysed.turn, analysed.labels.instruction
+def _types(labeled: LabeledTurn) -> Mapping[str, Value]:
+    turn, label = labeled.turn, labeled.labels.instruction
     values: dict[str, Value] = {f"instruction[{name}]": float(name == label) for name in FINE_TYPES}
     values[f"good[{label}]"] = float(is_good(turn.rating))
     if turn.coarse:
-        values[f"information_seeking[{label}]"] = float(seeks_information(turn, analysed.labels))
+        values[f"information_seeking[{label}]"] = float(seeks_information(turn, labeled.labels))
     return values
 
 
-def _errors(analysed: LabeledTurn) -> Mapping[str, Value]:
-    label = analysed.labels.error
+def _errors(labeled: LabeledTurn) -> Mapping[str, Value]:
+    label = labeled.labels.error
     if not label:
         return {}
     return {f"error[{name}]": float(name == label) for name in ERROR_TYPES}
 
 
-def _measure_retrieved(analysed: LabeledTurn) -> Mapping[str, Value]:
-    label = analysed.labels.retrieved
+def _measure_retrieved(labeled: LabeledTurn) -> Mapping[str, Value]:
+    label = labeled.labels.retrieved
     if not label:
         return {}
     return {f"retrieved[{name}]": float(name == label) for name in get_args(RetrievedShare)}
 
 
-def _agreement(analysed: LabeledTurn) -> Mapping[str, Value]:
+def _agreement(labeled: LabeledTurn) -> Mapping[str, Value]:
     """Agreement of the labels with those of the data."""
-    turn, labels = analysed.turn, analysed.labels
+    turn, labels = labeled.turn, labeled.labels
     values: dict[str, Value] = {}
     if turn.fine:
         values["instruction_accuracy"] = float(labels.instruction == turn.fine)
@@ -274,12 +274,12 @@ def _agreement(analysed: LabeledTurn) -> Mapping[str, Value]:
     return values
 
 
-def _edits(analysed: LabeledTurn) -> Mapping[str, Value]:
-    source, target = analysed.turn.previous, analysed.target
+def _edits(labeled: LabeledTurn) -> Mapping[str, Value]:
+    source, target = labeled.turn.previous, labeled.target
     if target is None:
         return {}
     return {
-        "instruction_words": float(len(overlap.edit_words(analysed.turn.instruction))),
+        "instruction_words": float(len(overlap.edit_words(labeled.turn.instruction))),
         "length_ratio": overlap.length_ratio(target, source),
         "edit_distance": overlap.edit_distance(target, source),
         "edit_ratio": overlap.edit_ratio(target, source),

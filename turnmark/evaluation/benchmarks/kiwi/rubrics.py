@@ -4,7 +4,7 @@ Published shares of good turns are ratings of users, so shares by a judge are a 
 tasks the judge is not the instrument but the system under test.
 
 The rules give the type of an instruction, the sentences in which two answers differ, and those errors of the paper's
-Table 4 that leave traces: an ignored instruction (nothing changed), figures that had to be kept and are missing, and
+Table 4 that leave traces: an ignored instruction (nothing changed), numbers that had to be kept and are missing, and
 unrequested changes. On the 23 turns of the demo split, which we wrote ourselves, they agree with the rating in 20,
 where always saying good agrees in 15; further rules (length, words verbatim, kept topics, layout) changed nothing and
 were dropped. The rules cannot see whether an addition is wrong, vague or badly integrated.
@@ -243,7 +243,7 @@ MAX_KNOWN_SHARE = 0.5
 MIN_TOPIC_SHARE = 0.7
 """A sentence is about a topic if it has at least this share of the topic's content words."""
 _ABOUT_MARKS = re.compile(r"\b(?:citations?|references?|cit(?:e|es|ed|ing))\b|\[\d", re.IGNORECASE)
-_KEEPS_FIGURES = re.compile(
+_KEEPS_NUMBERS = re.compile(
     r"\b(?:without (?:losing|dropping|changing|removing)|keep(?:ing)?) (?:any|all|the|every)[^.;]{0,20}"
     r"\b(?:figures?|numbers?)\b",
     re.IGNORECASE,
@@ -281,9 +281,9 @@ def analyze_revision(instruction: str, previous: str, revised: str) -> RevisionA
     if not changes and kind != "other":
         return RevisionAnalysis("bad", "nothing that was asked for was done", "Ignored")
     reasons: list[str] = []
-    missing_figures = missing_numbers(before, [after]) if _KEEPS_FIGURES.search(instruction) else set()
-    if missing_figures:
-        reasons.append(f"figures are gone: {', '.join(sorted(missing_figures))}")
+    lost_numbers = missing_numbers(before, [after]) if _KEEPS_NUMBERS.search(instruction) else set()
+    if lost_numbers:
+        reasons.append(f"figures are gone: {', '.join(sorted(lost_numbers))}")
     asks_for_copy = kind == "other" and bool(_COPY.search(instruction))
     unasked = [change for change in changes if asks_for_copy or not _is_requested(kind, request, before, change)]
     share = min(1.0, len(unasked) / max(1, len(spaced_sentences(before))))
@@ -291,12 +291,12 @@ def analyze_revision(instruction: str, previous: str, revised: str) -> RevisionA
     too_much = share > (0.0 if forbids_other_changes else MAX_UNREQUESTED_SHARE)
     if too_much:
         reasons.append(f"{share:.0%} of the sentences changed unasked: {'; '.join(map(_in_words, unasked[:3]))}")
-    if share >= BAD_UNREQUESTED_SHARE or (missing_figures and too_much):
+    if share >= BAD_UNREQUESTED_SHARE or (lost_numbers and too_much):
         rating: RevisionRating = "bad"
     else:
         rating = "neutral" if reasons else "good"
     error = "Others"
-    if missing_figures:
+    if lost_numbers:
         error = "Constraint failure"
     elif too_much:
         error = "Unrequested change"

@@ -252,7 +252,7 @@ def corpus_notes(corpora: Mapping[str, CorpusUsed]) -> list[str]:
     ]
 
 
-# --- whether the data is that of the published figures ----------------------------------------------------------------
+# --- whether the data is that of the published values ----------------------------------------------------------------
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,7 @@ different instruments from the published ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -34,6 +34,7 @@ from turnmark.evaluation.metrics.idk_conditioning import IDK_VALUES
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.retrieval.embedding.embedders import shared_embedder
+from turnmark.retrieval.embedding.vector_cache import Embed
 
 RATING = RatingScale(name="Rating", low=1, high=10)
 IDK_LABELS = Labels(offered=("yes", "partial", "no"))
@@ -144,7 +145,7 @@ class ImpliedReply(BaseModel):
         return self
 
 
-def relevance(embed: Callable[[Sequence[str]], Sequence[Sequence[float]]], embedder: str) -> Rubric:
+def relevance(embed: Embed, embedder: str) -> Rubric:
     """`rl_r`: the mean cosine of the question and the questions that a judge infers from the reply; 0 if evasive.
 
     Args:
@@ -163,7 +164,9 @@ def relevance(embed: Callable[[Sequence[str]], Sequence[Sequence[float]]], embed
         value = 0.0
         if not reply.evasive:
             question_vector, *guesses = embed([case.question, *questions])
-            cosines = [_dot(question_vector, guess) for guess in guesses]
+            cosines = [
+                sum(float(a) * float(b) for a, b in zip(question_vector, guess, strict=True)) for guess in guesses
+            ]
             value = min(1.0, max(0.0, sum(cosines) / len(cosines)))
         reason = "evasive" if reply.evasive else f"it would answer: {' / '.join(questions)}"
         return Outcome(status="scored", value=value, reason=reason, parts=tuple(questions), usage=usage)
@@ -172,11 +175,7 @@ def relevance(embed: Callable[[Sequence[str]], Sequence[Sequence[float]]], embed
     return Rubric("rl_r", description, ("implied-questions",), judge_relevance, require_material(), extra=embedder)
 
 
-def _dot(first: Sequence[float], second: Sequence[float]) -> float:
-    return sum(float(a) * float(b) for a, b in zip(first, second, strict=True))
-
-
-# --- the rubrics ---
+# --- the rubrics ------------------------------------------------------------------------------------------------------
 
 
 def _only_underspecified(case: Case) -> str | None:
@@ -219,14 +218,9 @@ def mtrag_rubrics(_setting: str | None, embedder: str) -> Sequence[Rubric]:
     """
     # The weights were fitted with this embedder, so it does not depend on the request.
     extractive = extractive_rubrics(shared_embedder(EMBEDDER), EMBEDDER)
-    return RB_LLM, RL_F, RL_MTB, _relevance(embedder), IDK_JUDGE, *extractive
+    return RB_LLM, RL_F, RL_MTB, relevance(shared_embedder(embedder), embedder), IDK_JUDGE, *extractive
 
 
 def un_rubrics(setting: str | None, embedder: str) -> Sequence[Rubric]:
     """Return the rubrics of MTRAG-UN; see `turnmark.evaluation.tasks.task.Task.rubrics`."""
     return *mtrag_rubrics(setting, embedder), CLARIFICATION
-
-
-def _relevance(embedder: str) -> Rubric:
-    shared = shared_embedder(embedder)
-    return relevance(lambda texts: shared(texts).tolist(), embedder)
