@@ -105,7 +105,7 @@ class Table:
     """The kind of name in the rows of kind `group`, such as `dimension`."""
 
 
-Parts = Mapping[str, Mapping[str, Sequence[PartValue]]]
+BreakdownParts = Mapping[str, Mapping[str, Sequence[PartValue]]]
 """Dimension -> value -> each metric over the samples with this value."""
 
 
@@ -273,7 +273,7 @@ def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
     return break_down("By what is asked", names, parts)
 
 
-def break_down(title: str, names: Sequence[str], parts: Parts, lines: tuple[str, ...] = ()) -> Table:
+def break_down(title: str, names: Sequence[str], parts: BreakdownParts, lines: tuple[str, ...] = ()) -> Table:
     """Return a table of some metrics by every dimension and value; a single metric has dots.
 
     The numbers of samples are in one column; if those of a row differ, each metric has its own.
