@@ -21,7 +21,7 @@ from tests.conftest import ROOT
 
 Kind = Literal["shell", "python", "toml", "json", "drawing", "transcript", "unknown"]
 
-DRAWINGS = {("docs/architecture.md", "corpora/ "): "the packages, in the order in which data flows"}
+DRAWINGS = {("docs/architecture.md", "core/ "): "the packages, in the order in which data flows"}
 """What blocks show that are neither typed nor read by a program, by page and beginning."""
 TRANSCRIPT = "text"
 """The language of a fenced block with the output of a command; `tests/assistant` compares those."""
