@@ -30,7 +30,7 @@ from tests.served import free_port
 from turnmark.core.console import NoProgress
 from turnmark.core.errors import TurnmarkError
 from turnmark.evaluation.runs import benchmark_run
-from turnmark.evaluation.runs.plan import plan_run
+from turnmark.evaluation.runs.planning import plan_run
 from turnmark.evaluation.runs.ray_workers import use_workers
 from turnmark.evaluation.tasks.request import EvalRequest
 from turnmark.retrieval.index import build

@@ -35,8 +35,8 @@ ORDER = {
     ),
     "turnmark.evaluation": (
         "benchmark_files", "metric_style", "model_names", "prompts", "records", "metrics", "storage", "scores",
-        "tasks", "calls", "judging", "report", "agreement", "comparison", "runs", "commands", "synth", "api",
-        "benchmarks", "report_commands", "check",
+        "tasks", "calls", "judging", "report", "agreement", "comparison", "runs", "synth", "api",
+        "commands", "benchmarks", "report_commands", "check",
     ),
     "turnmark.evaluation.benchmarks": (
         "compound_qa", "inscoqa", "kiwi", "mtrag", "index_questions",

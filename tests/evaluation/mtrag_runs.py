@@ -9,7 +9,8 @@ from tests.evaluation import writer
 from tests.evaluation.requests import request_of
 from turnmark.evaluation.records import Sample, Score, Summary
 from turnmark.evaluation.runs import benchmark_run
-from turnmark.evaluation.runs.plan import Plan, plan_run
+from turnmark.evaluation.runs.plan import Plan
+from turnmark.evaluation.runs.planning import plan_run
 
 SIX = ("c1<::>1", "c1<::>2", "c2<::>1", "c3<::>1", "c3<::>2", "c4<::>2")
 """Answerable and partial tasks that the writer answers."""

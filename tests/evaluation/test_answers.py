@@ -14,7 +14,7 @@ from tests.evaluation.requests import request_of
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.records import RunManifest
 from turnmark.evaluation.runs import benchmark_run
-from turnmark.evaluation.runs.plan import plan_run
+from turnmark.evaluation.runs.planning import plan_run
 
 
 def official(path, answers):

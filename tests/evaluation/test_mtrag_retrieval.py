@@ -13,7 +13,7 @@ from tests.evaluation.requests import request_of
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.evaluation.records import RunManifest, Sample, Score, Summary
 from turnmark.evaluation.runs import benchmark_run
-from turnmark.evaluation.runs.plan import plan_run
+from turnmark.evaluation.runs.planning import plan_run
 from turnmark.retrieval.types import Query
 
 

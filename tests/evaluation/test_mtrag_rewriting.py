@@ -12,7 +12,7 @@ from tests.evaluation.conftest import Opener, searched
 from tests.evaluation.mtrag_runs import samples_of
 from tests.evaluation.requests import request_of
 from tests.servers import Hang, Say, ScriptedServer, Status
-from turnmark.evaluation.runs.plan import plan_run
+from turnmark.evaluation.runs.planning import plan_run
 
 
 def asked_for(body):

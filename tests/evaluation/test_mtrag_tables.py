@@ -14,7 +14,7 @@ from turnmark.evaluation.records import DataUsed, MetricSummary, Summary
 from turnmark.evaluation.report.paper_comparison import NOT_COMPARABLE_MARK, paper_tables
 from turnmark.evaluation.report.tables import strip_tags
 from turnmark.evaluation.runs.benchmark_run import run_plan
-from turnmark.evaluation.runs.plan import plan_run
+from turnmark.evaluation.runs.planning import plan_run
 from turnmark.evaluation.scores.published_results import RERUN, RunFacts, facts, find_rows
 
 TWO_DOMAINS = ("clapnq", "fiqa")

@@ -12,7 +12,7 @@ from tests.evaluation.requests import request_of
 from turnmark.evaluation.report.finished_runs import read_run, samples
 from turnmark.evaluation.report.sample_browser import BROWSE_FILE, BrowsedSample, SeenPassage, clip_text, samples_json
 from turnmark.evaluation.runs import benchmark_run
-from turnmark.evaluation.runs.plan import plan_run
+from turnmark.evaluation.runs.planning import plan_run
 from turnmark.evaluation.storage.journal import json_line, read_records
 
 

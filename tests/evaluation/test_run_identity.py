@@ -12,7 +12,7 @@ from tests.evaluation.requests import request_of
 from tests.retrieval.tiny import break_weights, cross, splade
 from turnmark.core.errors import RequestError
 from turnmark.corpora.downloads.small_models import MODELS, ModelFile, model_path
-from turnmark.evaluation.runs.plan import plan_run
+from turnmark.evaluation.runs.planning import plan_run
 from turnmark.evaluation.storage.corpus_passages import open_corpus
 
 

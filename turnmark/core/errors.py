@@ -67,6 +67,17 @@ class ErrorCollector:
             self.problems.extend(problem for problem in error.problems if problem not in self.problems)
             return None
 
+    def require(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call `function`, which does not return None, and return its result.
+
+        Raises:
+            RequestError: its mistakes and those that were collected before.
+        """
+        result = self.collect(function, *args, **kwargs)
+        self.raise_all()
+        assert result is not None, "raise_all raised otherwise"
+        return result
+
     def raise_all(self) -> None:
         """Raise a RequestError with all collected problems, if there are any."""
         if self.problems:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from inspect import Parameter
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.core.flags import flags_of
 from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Summary
-from turnmark.evaluation.runs.request_options import fit_request, keywords, make_request, request_type
-from turnmark.evaluation.tasks.registry import measures_judges, task_names
+from turnmark.evaluation.runs.request_options import keywords, request_from_keywords
+from turnmark.evaluation.tasks.registry import measures_judges
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
     from turnmark.assistant.turn.assistant import Assistant
     from turnmark.evaluation.comparison.run_comparison import RunComparison
-    from turnmark.evaluation.runs.plan import Plan
 
 
 class Run:
@@ -148,23 +145,23 @@ def evaluate(benchmark: str, assistant: Assistant | str = "extractive", **option
             such as `top_k`, replaces the one in its configuration. `out` is the run's folder; None:
             `runs/<benchmark>-<hash of everything that can change a result>`.
     """
-    _check_keywords("evaluate", benchmark, options)
+    from turnmark.evaluation.runs.benchmark_run import run_plan
+    from turnmark.evaluation.runs.planning import plan_run
+    from turnmark.evaluation.runs.ray_workers import use_workers
+
     errors = ErrorCollector()
-    specs = _config_fields(assistant, errors)
+    fields = _config_fields(assistant, errors)
     if options.get("judge") and measures_judges(benchmark, options.get("task")):
         errors.add("judge: in this task the assistant's generator is the judge that is measured; leave out `judge`")
-    run_plan = _plan("eval", benchmark, options, specs, errors)
-    if not isinstance(assistant, str) and run_plan.generator is not None:
-        # The assistant's generator is reused, so that a model in this process is loaded only once.
-        run_plan = replace(run_plan, generator=assistant.parts.generator)
-    from turnmark.evaluation.runs import benchmark_run
-
-    summary, folder, gave_up = benchmark_run.run_plan(run_plan)
-    if gave_up:
+    request = request_from_keywords("eval", benchmark, options, fields, errors)
+    opened = None if isinstance(assistant, str) else assistant.parts.generator
+    finished = run_plan(use_workers(plan_run(request, errors, opened)))
+    if finished.gave_up:
         raise TurnmarkError(
-            f"{summary.failed} samples failed; repeat the call to retry them and to run the skipped samples ({folder})"
+            f"{finished.summary.failed} samples failed; repeat the call to retry them and to run the skipped samples "
+            f"({finished.folder})"
         )
-    return Run(folder, summary)
+    return Run(finished.folder, finished.summary)
 
 
 def score(benchmark: str, predictions: str | Path | Sequence[str | Path], **options: Any) -> Run:
@@ -175,33 +172,29 @@ def score(benchmark: str, predictions: str | Path | Sequence[str | Path], **opti
         predictions: official prediction files, a run or its `predictions.jsonl`; for `task="retrieval"`, TREC runs.
         options: flags without dashes, such as `data="mt-rag-benchmark"`.
     """
-    _check_keywords("score", benchmark, options)
+    from turnmark.evaluation.runs.benchmark_run import run_plan
+    from turnmark.evaluation.runs.planning import plan_run
+
+    errors = ErrorCollector()
     files = [predictions] if isinstance(predictions, str | Path) else predictions
-    from turnmark.evaluation.runs import benchmark_run
-
-    specs = {"predictions": tuple(map(Path, files))}
-    summary, folder, _ = benchmark_run.run_plan(_plan("score", benchmark, options, specs, ErrorCollector()))
-    return Run(folder, summary)
+    request = request_from_keywords("score", benchmark, options, {"predictions": tuple(map(Path, files))}, errors)
+    finished = run_plan(plan_run(request, errors))
+    return Run(finished.folder, finished.summary)
 
 
-def _check_keywords(name: str, benchmark: str, options: Mapping[str, Any]) -> None:
-    for keyword in options.keys() - keywords(name, benchmark).keys():
-        raise TypeError(f"{name}() got an unexpected keyword argument {keyword!r}")
-
-
-def _derive_signature(function: Callable[..., Run]) -> None:
+def _derive_signature(function: Callable[..., Run], command: Literal["eval", "score"]) -> None:
     """Show the derived keywords in `help()` and in editors that run the module."""
     own = inspect.signature(function)
     fixed = [parameter for parameter in own.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD]
     derived = [
         Parameter(name, Parameter.KEYWORD_ONLY, default=flag.default, annotation=flag.field.annotation)
-        for name, flag in keywords(function.__name__).items()
+        for name, flag in keywords(command).items()
     ]
     function.__signature__ = own.replace(parameters=[*fixed, *derived])  # type: ignore[attr-defined]
 
 
-_derive_signature(evaluate)
-_derive_signature(score)
+_derive_signature(evaluate, "eval")
+_derive_signature(score, "score")
 
 
 def compare(runs: Sequence[Run | str | Path], missing: Literal["leave-out", "zero"] = "leave-out") -> Comparison:
@@ -216,39 +209,6 @@ def compare(runs: Sequence[Run | str | Path], missing: Literal["leave-out", "zer
 
     paths = [run.path if isinstance(run, Run) else Path(run) for run in runs]
     return Comparison(compare_runs(paths, missing))
-
-
-def _plan(
-    command: Literal["eval", "score"],
-    benchmark: str,
-    options: dict[str, Any],
-    specs: Mapping[str, Any],
-    errors: ErrorCollector,
-) -> Plan:
-    """Return the plan of a run. Raise at once for an unknown benchmark, since nothing else can be checked then.
-
-    Args:
-        options: value of each field of the request; a value that is not the default counts as set by the user.
-        specs: further fields that every task accepts.
-    """
-    from turnmark.evaluation.commands import make_plan
-    from turnmark.evaluation.runs.plan import plan_run
-
-    if benchmark == "all":
-        raise RequestError("`all` is for the command `turnmark eval all`; name one benchmark")
-    flags = flags_of(request_type(benchmark))
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
-    for name, value in values.items():
-        if Path in get_args(flags[name].field.annotation) and isinstance(value, str | Path):
-            values[name] = Path(value).expanduser()
-    values = {
-        **specs, **values, "benchmark": benchmark, "command": f"turnmark.{command}({benchmark!r}, …)",
-        "typed": frozenset(name for name, value in values.items() if value != flags[name].default),
-    }  # fmt: skip
-    request = fit_request(make_request(values, errors), command, errors)
-    if not task_names(benchmark):
-        errors.raise_all()
-    return make_plan(plan_run, request, errors)
 
 
 def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -17,27 +17,13 @@ from turnmark.evaluation.tasks.declarations import benchmarks
 from turnmark.evaluation.tasks.registry import (
     RETRIEVAL,
     benchmark_names,
-    task_names,
 )
 from turnmark.evaluation.tasks.request import EvalRequest
 
 if TYPE_CHECKING:
     from turnmark.evaluation.records import Summary
+    from turnmark.evaluation.runs.benchmark_run import FinishedRun
     from turnmark.evaluation.runs.suites import SuitePlan
-
-P = TypeVar("P")
-
-
-def make_plan(make: Callable[[EvalRequest], P], request: EvalRequest, errors: ErrorCollector) -> P:
-    """Plan a request.
-
-    Raises:
-        RequestError: all mistakes, including those already in `errors`.
-    """
-    made_plan = errors.collect(make, request)
-    errors.raise_all()
-    assert made_plan is not None, "errors.raise_all() raised otherwise"
-    return made_plan
 
 
 def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
@@ -45,37 +31,33 @@ def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
     request = fit_request(request, "eval", errors)
     if request.benchmark == "all":
         _run_all(request, errors)
-    elif task_names(request.benchmark):
+    else:
         _run_one(request, errors)
-    else:  # for an unknown benchmark, only the specs can be checked
-        from turnmark.evaluation.runs.plan import check_specs
-
-        check_specs(request, errors)
-        errors.raise_all()
 
 
 def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
-    from turnmark.evaluation.runs import benchmark_run
-    from turnmark.evaluation.runs.judge_setup import describe_plan
-    from turnmark.evaluation.runs.plan import plan_run
+    from turnmark.evaluation.runs.benchmark_run import run_plan
+    from turnmark.evaluation.runs.estimates import describe_plan
+    from turnmark.evaluation.runs.planning import plan_run
     from turnmark.evaluation.runs.ray_workers import use_workers
 
-    made_plan = make_plan(plan_run, request, errors)
+    plan = plan_run(request, errors)
     if request.dry_run:
-        _show_plan(describe_plan(made_plan), request.as_json)
+        _show_plan(describe_plan(plan), request.as_json)
         return
-    summary, folder, gave_up = benchmark_run.run_plan(use_workers(made_plan))
-    _show_summary(summary, folder, request)
-    if gave_up:
-        noun = "queries" if made_plan.task.retrieves else "samples"
-        raise TurnmarkError(f"{summary.failed} {noun} failed; the same command retries them and what was skipped")
-    _raise_without_verdicts({"": summary})
+    finished = run_plan(use_workers(plan))
+    _show_summary(finished, request)
+    if finished.gave_up:
+        noun = "queries" if plan.task.retrieves else "samples"
+        failed = finished.summary.failed
+        raise TurnmarkError(f"{failed} {noun} failed; the same command retries them and what was skipped")
+    _raise_without_verdicts({"": finished.summary})
 
 
 def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
-    from turnmark.evaluation.runs import suites
+    from turnmark.evaluation.runs.suites import plan_suite
 
-    plan = make_plan(suites.plan_suite, request, errors)
+    plan = plan_suite(request, errors)
     if request.dry_run:
         described = plan.describe()
         if request.as_json:
@@ -89,25 +71,23 @@ def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
 
 def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     """Score the answers of another system or, with --task retrieval, its TREC runs."""
-    from turnmark.evaluation.runs import benchmark_run, suites
-    from turnmark.evaluation.runs.plan import plan_run
+    from turnmark.evaluation.runs.benchmark_run import run_plan
+    from turnmark.evaluation.runs.planning import plan_run
+    from turnmark.evaluation.runs.suites import is_evaluation, plan_systems
 
     if not request.predictions:
         errors.add("--predictions is missing: name the files to score")
         errors.raise_all()
-
     request = fit_request(request, "score", errors)
-    if not task_names(request.benchmark):  # without a benchmark, the files cannot be checked
-        errors.raise_all()
-    if suites.is_evaluation(request.predictions):
-        systems = make_plan(suites.plan_systems, request, errors)
+    if is_evaluation(request.predictions):
+        systems = plan_systems(request, errors)
         for note in systems.notes:
             typer.echo(note, err=True)
         _run_suite(systems, request, {"notes": list(systems.notes)})
         return
-    summary, folder, _ = benchmark_run.run_plan(make_plan(plan_run, request, errors))
-    _show_summary(summary, folder, request)
-    _raise_without_verdicts({"": summary})
+    finished = run_plan(plan_run(request, errors))
+    _show_summary(finished, request)
+    _raise_without_verdicts({"": finished.summary})
 
 
 def _run_suite(plan: SuitePlan, request: EvalRequest, more: Mapping[str, Any]) -> None:
@@ -116,11 +96,11 @@ def _run_suite(plan: SuitePlan, request: EvalRequest, more: Mapping[str, Any]) -
     Args:
         more: further fields for `--json`.
     """
-    from turnmark.evaluation.runs import suites
+    from turnmark.evaluation.runs.suites import as_json, run_suite
 
-    entries, folder, failed = suites.run_suite(plan)
+    entries, folder, failed = run_suite(plan)
     if request.as_json:
-        print_json({"run": str(folder), **more, **suites.as_json(entries)})
+        print_json({"run": str(folder), **more, **as_json(entries)})
     else:
         _show_suite(folder, request)
     if failed:
@@ -145,15 +125,15 @@ def _raise_without_verdicts(summaries: Mapping[str, Summary]) -> None:
         raise TurnmarkError(f"every judgment failed ({', '.join(without)}); scoring the run again retries them")
 
 
-def _show_summary(summary: Summary, run: Path, request: EvalRequest) -> None:
+def _show_summary(finished: FinishedRun, request: EvalRequest) -> None:
     if request.as_json:
-        print_json({**summary.model_dump(mode="json"), "run": str(run)})
+        print_json({**finished.summary.model_dump(mode="json"), "run": str(finished.folder)})
         return
     from rich.console import Console
 
     from turnmark.evaluation.report.output_formats import show_run
 
-    show_run(summary, run, Console(), request.full)
+    show_run(finished.summary, finished.folder, Console(), request.full)
 
 
 def _show_suite(folder: Path, request: EvalRequest) -> None:

@@ -22,12 +22,12 @@ from turnmark.evaluation.check.sentence_sampling import RemovedSentence, draw_se
 from turnmark.evaluation.records import ContextRef, Sample, Score, Summary
 from turnmark.evaluation.runs.benchmark_run import run_plan
 from turnmark.evaluation.runs.judge_setup import judge_problems
-from turnmark.evaluation.runs.plan import Plan, check_specs, plan_run
+from turnmark.evaluation.runs.plan import Plan
+from turnmark.evaluation.runs.planning import check_specs, plan_run
 from turnmark.evaluation.runs.request_options import make_request
-from turnmark.evaluation.runs.scoring import now
 from turnmark.evaluation.storage.corpus_passages import HIDDEN_SUFFIX, span_of
 from turnmark.evaluation.storage.journal import read_records
-from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder, open_folder, stored_manifest
+from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder, now, open_folder, stored_manifest
 from turnmark.evaluation.synth.request import SynthRequest
 from turnmark.evaluation.synth.synthesis_folder import SynthManifest, passage_of
 from turnmark.evaluation.synth.synthesis_run import SynthReport, plan_synthesis, synthesize
@@ -130,7 +130,7 @@ def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: s
 
 def _run(
     checked: CheckPlan, request: EvalRequest, name: str, opened: Callable[[], StoredIndex], spent: Usage
-) -> _FinishedRun:
+) -> _CheckRun:
     """Run the unfinished samples in a folder of the check, over an index instead of a passage file."""
     made = plan_run(request)
     digest = made.folder.name.rpartition("-")[2]
@@ -142,12 +142,11 @@ def _run(
         return retriever, index.manifest.fingerprint()
 
     made = replace(made, folder=checked.out / f"{name}-{digest}", open_corpus=open_corpus, elsewhere=spent)
-    summary, folder, gave_up = run_plan(made)
-    return _FinishedRun(made, summary, folder, gave_up)
+    return _CheckRun(made, *run_plan(made))
 
 
 @dataclass(frozen=True)
-class _FinishedRun:
+class _CheckRun:
     """A finished run over the questions or the sentences."""
 
     plan: Plan
@@ -170,7 +169,7 @@ class _FinishedRun:
 
 def _result(
     checked: CheckPlan,
-    ran: _FinishedRun,
+    ran: _CheckRun,
     asked: Sequence[QuestionResult],
     notes: Sequence[str],
     written: SynthReport | None,

@@ -20,8 +20,9 @@ from turnmark.assistant.types import Usage
 from turnmark.core.engines import LOCAL
 from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
 from turnmark.evaluation.records import RunManifest, Sample
-from turnmark.evaluation.runs.benchmark_run import load_models, open_retrievers
-from turnmark.evaluation.runs.plan import Plan, plan_run
+from turnmark.evaluation.runs.live_answers import LiveAnswers, load_models, open_assistant, open_retrievers
+from turnmark.evaluation.runs.plan import Plan
+from turnmark.evaluation.runs.planning import plan_run
 from turnmark.evaluation.runs.sample_scheduler import GRACE_SECONDS, AnswerItem, SampleJob, failed_sample
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.request import EvalRequest
@@ -40,14 +41,16 @@ class WorkerReply:
 
 def use_workers(plan: Plan) -> Plan:
     """Let Ray workers answer the samples of a plan, if its request says so."""
-    if plan.request.engine == LOCAL:
+    source = plan.source
+    if plan.request.engine == LOCAL or not isinstance(source, LiveAnswers):
         return plan
-    return replace(plan, answering=partial(_open_ray_answerer, plan))
+    opener = partial(_open_ray_answerer, plan, source.limits.deadline)
+    return replace(plan, source=replace(source, open_answerer=opener))
 
 
 @contextmanager
-def _open_ray_answerer(plan: Plan, _: Task) -> Iterator[AnswerItem]:
-    """See `plan.Answering`."""
+def _open_ray_answerer(plan: Plan, deadline: float, _: Task) -> Iterator[AnswerItem]:
+    """See `LiveAnswers.open_answerer`."""
     request = plan.request
     workers: Workers[WorkerReply] = Workers(
         request.engine,
@@ -57,7 +60,7 @@ def _open_ray_answerer(plan: Plan, _: Task) -> Iterator[AnswerItem]:
         at_once=request.concurrency,
     )
     with workers:
-        yield remote_answer(workers, plan.limits.deadline)
+        yield remote_answer(workers, deadline)
 
 
 def remote_answer(workers: Workers[WorkerReply], deadline: float) -> AnswerItem:
@@ -93,16 +96,16 @@ def open_on_worker(request: EvalRequest) -> tuple[Callable[[Item, int, float], W
         A function that answers an item (arguments: item, repeat, seconds left), and the digest of the run.
     """
     planned = plan_run(request)
-    benchmark = planned.task.using(planned.assistant(), open_retrievers(planned, None))
-    load_models(planned, benchmark)
+    task = planned.task.using(open_assistant(planned), open_retrievers(planned, None))
+    load_models(planned, task)
 
     def answer(item: Item, repeat: int, seconds: float) -> WorkerReply:
-        return answer_item(benchmark, item, repeat, planned.generator, seconds)
+        return answer_item(task, item, repeat, planned.generator, seconds)
 
     return answer, _digest(planned.manifest)
 
 
-def answer_item(benchmark: Task, item: Item, repeat: int, generator: Generator | None, seconds: float) -> WorkerReply:
+def answer_item(task: Task, item: Item, repeat: int, generator: Generator | None, seconds: float) -> WorkerReply:
     """Answer an item on a worker; an error makes the same failed sample as in the engine."""
     complaints: list[None] = []
     token = ON_RATE_LIMIT.set(lambda: complaints.append(None))
@@ -110,7 +113,7 @@ def answer_item(benchmark: Task, item: Item, repeat: int, generator: Generator |
         generator = with_cache(generator, repeat)
     bounded = DeadlineGenerator.until(generator, seconds) if generator is not None else None
     try:
-        sample = benchmark.answer(item, bounded)
+        sample = task.answer(item, bounded)
     except BaseException as error:
         sample = failed_sample(SampleJob(item, repeat), error)
     finally:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import copy
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import create_model
 from typer.models import ParameterInfo
@@ -89,11 +90,45 @@ def option_names(command: Literal["eval", "score"], kind: type[EvalRequest]) -> 
     return SCORE_OPTIONS.union(*(options.scored for options in declared_options().values()))
 
 
-def keywords(function: str, benchmark: str | None = None) -> dict[str, Flag]:
-    """Return the keywords of `evaluate` or `score` in the Python API."""
+def keywords(command: Literal["eval", "score"], benchmark: str | None = None) -> dict[str, Flag]:
+    """Return the keywords of `evaluate` or `score` in the Python API, which are the flags of the command."""
     kind = request_type(benchmark)
-    names = option_names("score" if function == "score" else "eval", kind) - NOT_IN_PYTHON
+    names = option_names(command, kind) - NOT_IN_PYTHON
     return {name: flag for name, flag in flags_of(kind).items() if name in names}
+
+
+def request_from_keywords(
+    command: Literal["eval", "score"],
+    benchmark: str,
+    options: Mapping[str, Any],
+    fields: Mapping[str, Any],
+    errors: ErrorCollector,
+) -> EvalRequest:
+    """Build the request of a call of the Python API, and fit it to its task.
+
+    Args:
+        options: the keywords of the call. A value that is not the default counts as set by the user.
+        fields: further fields of the request, which a keyword of the same name replaces.
+
+    Raises:
+        TypeError: the function has no such keyword.
+        RequestError: `all` is no single benchmark.
+    """
+    flags = keywords(command, benchmark)
+    for name in options.keys() - flags.keys():
+        function = "evaluate" if command == "eval" else "score"
+        raise TypeError(f"{function}() got an unexpected keyword argument {name!r}")
+    if benchmark == "all":
+        raise RequestError("`all` is for the command `turnmark eval all`; name one benchmark")
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    for name, value in values.items():
+        if Path in get_args(flags[name].field.annotation) and isinstance(value, str | Path):
+            values[name] = Path(value).expanduser()
+    values = {
+        **fields, **values, "benchmark": benchmark, "command": f"turnmark.{command}({benchmark!r}, …)",
+        "typed": frozenset(name for name, value in values.items() if value != flags[name].default),
+    }  # fmt: skip
+    return fit_request(make_request(values, errors), command, errors)
 
 
 def make_request(values: Mapping[str, Any], errors: ErrorCollector) -> EvalRequest:
@@ -181,7 +216,7 @@ def _check_task(benchmark: str, task: str | None, command: str, errors: ErrorCol
 def _check_judging(request: EvalRequest, errors: ErrorCollector) -> None:
     """Check the prompts and the budget of the judges of `score`."""
     from turnmark.evaluation.prompts import own_prompts
-    from turnmark.evaluation.runs.plan import check_judges_can_spend
+    from turnmark.evaluation.runs.judge_setup import check_judges_can_spend
 
     errors.collect(own_prompts, request.assistant.prompts)
     check_judges_can_spend(request.budget, request.judge, errors)

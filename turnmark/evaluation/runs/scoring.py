@@ -8,50 +8,33 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import partial
 
 from turnmark.assistant.llm.prompts.context_budget import cut_material
 from turnmark.assistant.types import Usage
-from turnmark.core.console import Progress
+from turnmark.core.console import NoProgress, Progress, shown_progress
 from turnmark.core.untrusted import one_line
 from turnmark.evaluation.calls.cost_estimates import add_usage
 from turnmark.evaluation.judging.panel import ROLE, Judging
 from turnmark.evaluation.metric_style import MetricStyle, styles_by_name
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.report.sample_browser import note_samples
+from turnmark.evaluation.runs.judge_setup import judge_notes
+from turnmark.evaluation.runs.plan import CollectedAnswers, Plan
 from turnmark.evaluation.scores.cluster_statistics import MIN_CLUSTERS
-from turnmark.evaluation.scores.published_results import Extent, Fact, RunFacts, find_rows
+from turnmark.evaluation.scores.published_results import Extent, RunFacts, find_rows
 from turnmark.evaluation.scores.published_results import facts as published_facts
 from turnmark.evaluation.scores.score_tally import Facts, SampleHashes, ScoreTally, write_facts
 from turnmark.evaluation.storage.corpus_passages import OFFICIAL_SEARCH
+from turnmark.evaluation.storage.journal import SampleKey
 from turnmark.evaluation.storage.run_folder import RunFolder
 from turnmark.evaluation.tasks.declarations import no_interval
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import measure_sample
-from turnmark.evaluation.tasks.registry import find_task
 from turnmark.evaluation.tasks.task import Task
-
-MISSING_KIND = "missing"
-
-
-def now() -> str:
-    """Return the current time in UTC, ISO 8601, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def missing_sample(item: Item, cause: str, repeat: int = 0) -> Sample:
-    """Return the failed sample of an item whose answer or material is missing."""
-    return Sample(
-        id=item.id,
-        repeat=repeat,
-        status="failed",
-        kind=MISSING_KIND,
-        reason=f"{MISSING_KIND}: {cause}",
-        domain=item.domain,
-    )
 
 
 @dataclass
@@ -63,6 +46,7 @@ class ScoringTotals:
         cut: material that was cut from prompts -> samples.
         shortened: samples whose prompts were cut.
         answering: total seconds of answering.
+        order: the keys of the samples, in the order of the data.
         ids: hashes of the sample ids.
     """
 
@@ -74,16 +58,13 @@ class ScoringTotals:
     shortened: int = 0
     usage: dict[str, Usage] = field(default_factory=dict)
     answering: float = 0.0
+    order: list[SampleKey] = field(default_factory=list)
     ids: SampleHashes = field(default_factory=SampleHashes)
-
-    @property
-    def tried(self) -> int:
-        """Number of samples that were not skipped."""
-        return self.n - self.skipped
 
     def count(self, sample: Sample) -> None:
         """Add a sample to the totals."""
         self.n += 1
+        self.order.append(sample.key)
         if sample.status == "failed":
             self.failed += 1
             self.failures[sample.kind or "error"] += 1
@@ -97,65 +78,55 @@ class ScoringTotals:
         self.answering += sample.timings.get("total", 0.0)
 
 
-def score_run(
-    run: RunFolder,
-    benchmark: Task,
-    items: Iterable[Item],
-    *,
-    notes: Sequence[str] = (),
-    seconds: Mapping[str, float] | None = None,
-    began: float | None = None,
-    progress: Progress,
-    judging: Judging | None = None,
-) -> Summary:
-    """Score every sample of a run, write `scores.jsonl` and `summary.json`.
+@dataclass(frozen=True)
+class ScoredRun:
+    """The scores of a run, from which its summary is made.
 
-    Judges (`turnmark.evaluation.judging`) are asked first, in a separate pass.
-
-    Args:
-        items: items of the run, in the order of the data; one without a sample is left out.
-        notes: notes of the summary, before those of the scoring.
-        seconds: phase -> seconds so far.
-        began: start of the command, by `time.perf_counter()`; None: the start of the scoring.
+    Attributes:
+        task: the task that scored the samples.
+        judging: its judges; None: nothing was judged.
+        seconds: phase -> seconds.
     """
-    began = time.perf_counter() if began is None else began
-    if judging is not None:
-        _judge(judging, run, benchmark, progress)
-    manifest = run.manifest
-    started = time.perf_counter()
-    tally = ScoreTally(manifest.seed, _metric_styles(benchmark, judging))
-    totals = ScoringTotals()
-    order: list[tuple[str, int]] = []
-    with write_facts(run.path) as write_fact:
-        samples = _samples(run, note_samples(run, benchmark, items), progress)
-        run.write_scores(_scores(benchmark, judging, samples, tally, totals, order, write_fact))
-    run.samples.arrange(order)
-    metrics, breakdowns = tally.metrics(), tally.breakdowns()
+
+    task: Task
+    judging: Judging | None
+    totals: ScoringTotals
+    metrics: Metrics
+    breakdowns: Breakdowns
+    seconds: Mapping[str, float]
+
+
+def score_answers(plan: Plan, folder: RunFolder, task: Task, judging: Judging | None) -> ScoredRun:
+    """Score every sample of a run and write `scores.jsonl`; judges are asked first, in a separate pass."""
+    # Scoring ranked lists is too fast for a progress bar.
+    shown = nullcontext(NoProgress()) if task.retrieves else shown_progress()
+    with shown as progress:
+        seconds: dict[str, float] = {}
+        if judging is not None:
+            _ask_judges(judging, folder, task, progress)
+            seconds[ROLE] = judging.seconds
+        progress.start(f"scoring {one_line(plan.manifest.benchmark)}", plan.items)
+        started = time.perf_counter()
+        tally, totals = ScoreTally(plan.manifest.seed, _metric_styles(task, judging)), ScoringTotals()
+        with write_facts(folder.path) as write_fact:
+            samples = _samples(folder, note_samples(folder, task, plan.selected(task)), progress)
+            folder.write_scores(_scores(task, judging, samples, tally, totals, write_fact))
+        folder.samples.arrange(totals.order)
+        metrics, breakdowns = tally.metrics(), tally.breakdowns()
     ended = time.perf_counter()
-    phase_seconds = dict(seconds or {})
     if judging is not None:
         judging.close()
-        phase_seconds[ROLE] = judging.seconds
     if totals.answering:
-        phase_seconds["sample_latency"] = totals.answering / totals.tried
-    phase_seconds |= {"score": ended - started, "total": ended - began}
-    summary = _summary(manifest, benchmark, judging, totals, metrics, breakdowns, notes, phase_seconds)
-    run.finish(summary, now())
-    return summary
+        seconds["sample_latency"] = totals.answering / (totals.n - totals.skipped)
+    seconds |= {"score": ended - started, "total": ended - plan.began}
+    return ScoredRun(task, judging, totals, metrics, breakdowns, seconds)
 
 
-def _summary(
-    manifest: RunManifest,
-    benchmark: Task,
-    judging: Judging | None,
-    totals: ScoringTotals,
-    metrics: Metrics,
-    breakdowns: Breakdowns,
-    notes: Sequence[str],
-    seconds: Mapping[str, float],
-) -> Summary:
-    """Return the summary of a scored run, including the usage, specs and notes of the judges."""
+def summarize(plan: Plan, answers: CollectedAnswers, scored: ScoredRun) -> Summary:
+    """Return the summary of a scored run, including the usage, specs and notes of its judges."""
+    manifest, judging, totals = plan.manifest, scored.judging, scored.totals
     specs, usage = dict(manifest.specs), totals.usage
+    notes = (*plan.notes, *judge_notes(plan), *answers.notes)
     if judging is not None:
         lead = int(manifest.data.demo)  # the note about demo data is always the first
         notes = (*notes[:lead], *judging.warnings(), *notes[lead:], *judging.notes())
@@ -163,6 +134,7 @@ def _summary(
             usage = add_usage(usage, {ROLE: judging.usage})
         if judging.judges:
             specs[ROLE] = ", ".join(judge.name for judge in judging.judges)
+    published = (*published_facts(), *scored.task.published)  # those of a third-party benchmark too
     return Summary(
         benchmark=manifest.benchmark,
         task=manifest.task,
@@ -172,75 +144,70 @@ def _summary(
         n=totals.n,
         failed=totals.failed,
         skipped=totals.skipped,
-        metrics=metrics,
-        breakdowns=breakdowns,
-        published=find_rows(_run_facts(manifest, benchmark, metrics, breakdowns, judging), _published_facts(manifest)),
+        metrics=scored.metrics,
+        breakdowns=scored.breakdowns,
+        published=find_rows(_run_facts(manifest, scored), published),
         usage={role: used.model_dump() for role, used in usage.items()},
-        seconds={name: round(value, 3) for name, value in seconds.items()},
-        notes=(*notes, *_total_notes(totals), *_few_clusters_note(manifest.benchmark, metrics)),
+        seconds={name: round(value, 3) for name, value in {**answers.seconds, **scored.seconds}.items()},
+        notes=(*notes, *_total_notes(totals), *_few_clusters_note(manifest.benchmark, scored.metrics)),
         specs=specs,
         judging=judging.panels() if judging else {},
         samples=totals.ids.hashes(),
-        warnings=(*benchmark.warn_of(metrics), *(judging.warnings() if judging else ())),
+        warnings=(*scored.task.warn_of(scored.metrics), *(judging.warnings() if judging else ())),
     )
 
 
-def _judge(judging: Judging, run: RunFolder, benchmark: Task, progress: Progress) -> None:
+def _ask_judges(judging: Judging, folder: RunFolder, task: Task, progress: Progress) -> None:
     """Ask the judges, and write their names and prompts to the manifest."""
     judge_metrics = {judge.name: ", ".join(sorted(judge.metrics or ())) or "all" for judge in judging.judges}
-    run.update_manifest(judges=judge_metrics, judge_prompts=judging.prompt_hashes)
-    judging.ask(run, benchmark, progress)
-    progress.start(f"scoring {one_line(run.manifest.benchmark)}", len(run.samples) // max(1, run.manifest.repeat))
+    folder.update_manifest(judges=judge_metrics, judge_prompts=judging.prompt_hashes)
+    judging.ask(folder, task, progress)
 
 
-def _samples(run: RunFolder, items: Iterable[Item], progress: Progress) -> Iterator[tuple[Item, Sample]]:
+def _samples(folder: RunFolder, items: Iterable[Item], progress: Progress) -> Iterator[tuple[Item, Sample]]:
     for item in items:
-        for repeat in range(run.manifest.repeat):
-            sample = run.samples.get((item.id, repeat))
+        for repeat in range(folder.manifest.repeat):
+            sample = folder.samples.get((item.id, repeat))
             if sample is not None:
                 yield item, sample
         progress.advance()
 
 
 def _scores(
-    benchmark: Task,
+    task: Task,
     judging: Judging | None,
     samples: Iterable[tuple[Item, Sample]],
     tally: ScoreTally,
     totals: ScoringTotals,
-    order: list[tuple[str, int]],
     write_fact: Callable[[str, Facts], object],
 ) -> Iterator[Score]:
     latest: Item | None = None
     facts: Facts | None = None
     for item, sample in samples:
-        metrics = [metric for metric in benchmark.metrics if metric.concerns(item)]
-        scores = measure_sample(metrics, sample, partial(benchmark.context, item, sample))
+        metrics = [metric for metric in task.metrics if metric.concerns(item)]
+        scores = measure_sample(metrics, sample, partial(task.context, item, sample))
         if facts is None or item is not latest:  # the repeats of an item follow each other
             latest, facts = item, item.facts
             write_fact(item.id, facts)
             totals.ids.add(item.id, facts)
-        order.append(sample.key)
         if judging is not None:
-            scores += judging.scores(benchmark, item, sample, scores)
-        tally.add(scores, facts, benchmark.rankings(item, sample), sample.repeat)
+            scores += judging.scores(task, item, sample, scores)
+        tally.add(scores, facts, task.rankings(item, sample), sample.repeat)
         totals.count(sample)
         yield from scores
 
 
-def _run_facts(
-    manifest: RunManifest,
-    benchmark: Task,
-    headline: Metrics,
-    breakdowns: Breakdowns,
-    judging: Judging | None,
-) -> RunFacts:
+def _run_facts(manifest: RunManifest, scored: ScoredRun) -> RunFacts:
+    task, judging = scored.task, scored.judging
     extents: dict[str, Extent] = {name: corpus.extent for name, corpus in manifest.corpora.items()}
     if manifest.specs.get("passages") == OFFICIAL_SEARCH:
         extents = dict.fromkeys(manifest.domains, "full")
-    variants = {name: metric.by for metric in benchmark.metrics for name in metric.names}
+    variants = {name: metric.by for metric in task.metrics for name in metric.names}
+    raters = task.raters
     if judging:
-        variants |= judging.variants(benchmark.metrics)
+        variants |= judging.variants(task.metrics)
+        # Metrics of judges without a language model have other names, or no published judge.
+        raters = tuple(judge.name for judge in judging.judges if judge.has_model)
     return RunFacts(
         benchmark=manifest.benchmark,
         task=manifest.task,
@@ -248,35 +215,17 @@ def _run_facts(
         query=manifest.specs.get("query"),
         domains=manifest.domains,
         corpora=extents,
-        passages={name: benchmark.describe_corpus(name, corpus) for name, corpus in manifest.corpora.items()},
+        passages={name: task.describe_corpus(name, corpus) for name, corpus in manifest.corpora.items()},
         variants=variants,
-        judges=_raters(benchmark, judging),
+        judges=raters,
         judged=judging.models() if judging else {},
         answered=judging.answered() if judging else {},
         demo=manifest.data.demo,
-        doubts={} if manifest.data.demo else benchmark.doubts(),
-        asked_as_paper=benchmark.asks_as_paper,
-        metrics=headline,
-        breakdowns=breakdowns,
+        doubts={} if manifest.data.demo else task.doubts(),
+        asked_as_paper=task.asks_as_paper,
+        metrics=scored.metrics,
+        breakdowns=scored.breakdowns,
     )
-
-
-def _published_facts(manifest: RunManifest) -> tuple[Fact, ...]:
-    """Return every published row, including those of a third-party benchmark."""
-    task = find_task(manifest.benchmark, manifest.task)
-    if task is None:
-        return published_facts()
-    return (*published_facts(), *task.published)
-
-
-def _raters(benchmark: Task, judging: Judging | None) -> tuple[str, ...]:
-    """Return the judges that are compared with the published ones: the task's raters, or judges with a model.
-
-    Metrics of judges without a language model have other names, or no published judge.
-    """
-    if judging is None:
-        return benchmark.raters
-    return tuple(judge.name for judge in judging.judges if judge.has_model)
 
 
 def _few_clusters_note(benchmark: str, headline: Metrics) -> list[str]:
@@ -285,10 +234,10 @@ def _few_clusters_note(benchmark: str, headline: Metrics) -> list[str]:
     return [no_interval(most, benchmark)] if 0 < most < MIN_CLUSTERS else []
 
 
-def _metric_styles(benchmark: Task, judging: Judging | None) -> dict[str, MetricStyle]:
+def _metric_styles(task: Task, judging: Judging | None) -> dict[str, MetricStyle]:
     """Return metric -> display style, from the records of metrics and rubrics."""
     shown: dict[str, MetricStyle] = {}
-    for metric in benchmark.metrics:
+    for metric in task.metrics:
         shown |= styles_by_name(metric.names, metric.shown)
     for rubric in judging.rubrics if judging else ():
         shown |= styles_by_name((rubric.name, *rubric.also), rubric.shown)

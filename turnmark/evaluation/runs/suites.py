@@ -22,8 +22,11 @@ from turnmark.corpora.benchmarks.inspector_raget import HumanEvaluation, RatedTa
 from turnmark.evaluation.calls.cost_estimates import spent_in
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.html_page import write_page
-from turnmark.evaluation.runs import benchmark_run
-from turnmark.evaluation.runs.plan import Plan, check_specs, plan_run
+from turnmark.evaluation.runs.benchmark_run import run_plan
+from turnmark.evaluation.runs.estimates import describe_plan
+from turnmark.evaluation.runs.plan import Plan
+from turnmark.evaluation.runs.planning import check_specs, plan_run
+from turnmark.evaluation.runs.ray_workers import use_workers
 from turnmark.evaluation.storage.run_folder import check_folder, default_folder
 from turnmark.evaluation.tasks.data_notes import problem_notes
 from turnmark.evaluation.tasks.declarations import benchmarks
@@ -60,22 +63,24 @@ class SuitePlan:
 
     def describe(self) -> dict[str, Any]:
         """Return the output of `--dry-run`."""
-        from turnmark.evaluation.runs.judge_setup import describe_plan
-
         runs: dict[str, Any] = {}
         for name, run in self.plans.items():
             runs[name] = {"skipped": run} if isinstance(run, str) else describe_plan(run)
         return {"dry_run": True, "benchmark": "all", "benchmarks": runs, "run": str(self.folder)}
 
 
-def plan_suite(request: EvalRequest) -> SuitePlan:
+def plan_suite(request: EvalRequest, errors: ErrorCollector) -> SuitePlan:
     """Check the request for each run of a suite.
 
     A run whose data are not in the folder of `--data` is left out, with the reason; demo data never replaces it.
 
     Raises:
-        RequestError: all mistakes.
+        RequestError: all mistakes, including those in `errors`.
     """
+    return errors.require(_plan_suite, request)
+
+
+def _plan_suite(request: EvalRequest) -> SuitePlan:
     errors = ErrorCollector()
     for flag, value in (("--only", request.only), ("--domains", request.domains), ("--setting", request.setting)):
         if value:
@@ -145,8 +150,6 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
     Returns:
         Name of the run -> its summary, or the reason why it has none; the folder; whether a run failed.
     """
-    from turnmark.evaluation.runs.ray_workers import use_workers
-
     entries: dict[str, Summary | str] = {name: run for name, run in plan.plans.items() if isinstance(run, str)}
     failed = False
     for name, run in plan.plans.items():
@@ -159,7 +162,7 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
                 if other_name != name and isinstance(other, Plan):
                     elsewhere += spent_in(plan.folder / other_name)
             ready = replace(run, began=time.perf_counter(), elsewhere=elsewhere)
-            entries[name], _, gave_up = benchmark_run.run_plan(use_workers(ready))
+            entries[name], _, gave_up = run_plan(use_workers(ready))
             failed |= gave_up
         except (TurnmarkError, OSError) as error:
             entries[name] = f"failed: {error}"
@@ -192,15 +195,21 @@ def is_evaluation(predictions: Sequence[Path]) -> bool:
     return any(path.suffix == ".json" and path.is_file() for path in predictions)
 
 
-def plan_systems(request: EvalRequest) -> SuitePlan:
+def plan_systems(request: EvalRequest, errors: ErrorCollector) -> SuitePlan:
     """Check an evaluation file, write each system's answers to a prediction file, and plan a run for each system.
 
     An evaluation file contains the answers of several systems with human ratings. `turnmark agreement FILE RUN`
     compares the ratings with the scores of the runs.
 
     Raises:
-        RequestError: all mistakes.
+        RequestError: all mistakes, including those in `errors`.
     """
+    if find_task(request.benchmark, None) is None:  # without a benchmark, the file cannot be checked
+        errors.raise_all()
+    return errors.require(_plan_systems, request)
+
+
+def _plan_systems(request: EvalRequest) -> SuitePlan:
     errors = ErrorCollector()
     if len(request.predictions) > 1:
         errors.add("--predictions: an evaluation file already contains several systems; score one file at a time")
@@ -208,9 +217,7 @@ def plan_systems(request: EvalRequest) -> SuitePlan:
     if task is None or not task.has_evaluations:
         errors.add(f"--predictions: there are no evaluation files of {request.benchmark}; name files of predictions")
     path = request.predictions[0]
-    content = errors.collect(read_evaluation, path)
-    errors.raise_all()
-    assert content is not None, "errors.raise_all() raised otherwise"
+    content = errors.require(read_evaluation, path)
     names = _folder_names(content)
     if not names:
         raise RequestError(f"--predictions {str(path)!r}: no system in the file has a readable answer")

@@ -19,6 +19,7 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -30,6 +31,11 @@ from turnmark.evaluation.records import FolderManifest, RunManifest, Sample, Sco
 from turnmark.evaluation.storage.journal import json_line, open_atomic, open_samples
 
 _ROOT = Path(__file__).resolve().parents[3]
+
+
+def now() -> str:
+    """Return the current time in UTC, ISO 8601, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def version_of(package: str) -> str:

@@ -23,9 +23,8 @@ from turnmark.evaluation.calls.cost_estimates import add_usage, open_ledger
 from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.runs.sample_scheduler import Limits, RunOutcome, SampleJob, generate
-from turnmark.evaluation.runs.scoring import now
 from turnmark.evaluation.storage.journal import SampleJournal
-from turnmark.evaluation.storage.run_folder import check_folder, default_folder, package_versions, version_of
+from turnmark.evaluation.storage.run_folder import check_folder, default_folder, now, package_versions, version_of
 from turnmark.evaluation.synth.review import Reviews, check_reviews, read_reviews, rejections
 from turnmark.evaluation.synth.synthesis_attempt import (
     EMBEDDER,

@@ -89,3 +89,12 @@ class Case:
         """The texts of the turns up to and including the question, without the system's own replies."""
         turns = [turn.content for turn in self.history if turn.role == "user" or not self.own_history]
         return [*turns, self.question]
+
+
+MISSING_KIND = "missing"
+
+
+def missing_sample(item: Item, cause: str, repeat: int = 0) -> Sample:
+    """Return the failed sample of an item whose answer or material is missing."""
+    reason = f"{MISSING_KIND}: {cause}"
+    return Sample(id=item.id, repeat=repeat, status="failed", kind=MISSING_KIND, reason=reason, domain=item.domain)

@@ -39,6 +39,7 @@ from turnmark.evaluation.tasks.rating_form import RatingForm
 from turnmark.evaluation.tasks.request import EvalRequest, TaskOptions
 from turnmark.evaluation.tasks.rubric import Rubric
 from turnmark.evaluation.tasks.turn_samples import strip_marks, turn_sample, with_steps
+from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.search.task_passages import cut_passages, ranked_by
 from turnmark.retrieval.types import Retriever
 
@@ -130,6 +131,7 @@ class Task(ABC):
         )
         self.request, self.setting = request, setting or next(iter(self.settings), None)
         self.assistant = Assistant.from_parts(AssistantConfig())
+        self.embed: Embed | None = None
         self.retrievers: Mapping[str, Retriever] = {}
         errors = ErrorCollector()
         errors.collect(self.open)
@@ -141,9 +143,15 @@ class Task(ABC):
         Args:
             retrievers: name of a corpus -> its retriever.
         """
-        task = copy.copy(self)
+        task = self.with_embedder(assistant.embed)
         task.assistant = assistant
         task.retrievers = retrievers or {}
+        return task
+
+    def with_embedder(self, embed: Embed | None) -> Self:
+        """Copy the task for metrics that embed texts; scoring needs no other part of an assistant."""
+        task = copy.copy(self)
+        task.embed = embed
         return task
 
     def open(self) -> None:
@@ -180,7 +188,7 @@ class Task(ABC):
         for name, (title, text) in item.passages.items():
             passages += cut_passages(name, title, text)
         assistant = self.assistant.using(None, generator)
-        hits = ranked_by(passages, (item.question,), assistant.embed)
+        hits = ranked_by(passages, (item.question,), self.embed)
         return turn_sample(assistant, item, item.history, item.question, hits, trusted=True)
 
     def context(self, item: Item, sample: Sample) -> Any:

@@ -153,7 +153,7 @@ class CompoundQA(Task):
     def metrics(self) -> Sequence[Metric[Any]]:  # type: ignore[override]
         """See `Task.metrics`; `part_coverage` needs the embedder."""
         return (
-            *compound_metrics(self.assistant.embed, self.setting == answer_modes.POSITIONS),
+            *compound_metrics(self.embed, self.setting == answer_modes.POSITIONS),
             *REFERENCE_METRICS,
             *PASSAGE_METRICS,
             *LEAD_METRICS,
@@ -213,11 +213,11 @@ class CompoundQA(Task):
             sample = self._turn(item, task.question, generator=generator)
         else:
             sample = self._prompted(item, task, generator)
-        if self.assistant.embed is None:  # only vectors tell which sentences answer which part
+        if self.embed is None:  # only vectors tell which sentences answer which part
             return sample
         parts = split_questions(task.question)
         text = strip_marks(with_steps(sample.prediction or "", sample.procedure), sample)
-        answers = assign_sentences(parts, text, self.assistant.embed)
+        answers = assign_sentences(parts, text, self.embed)
         return sample.model_copy(update={"sub_answers": _sub_answers(parts, answers)})
 
     def context(self, item: Item, sample: Sample) -> CompoundCase:
@@ -259,7 +259,7 @@ class CompoundQA(Task):
 
         Without a model, the context is trusted for every part if it is similar enough to the full question.
         """
-        embed = cache_by_text(self.assistant.embed) if self.assistant.embed else None
+        embed = cache_by_text(self.embed) if self.embed else None
         parts = replace(self.assistant.parts, generator=generator, embed=embed)
         assistant = Assistant.from_parts(self.assistant.config, parts)
         context = item.task.context

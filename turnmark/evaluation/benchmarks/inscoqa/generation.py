@@ -213,7 +213,7 @@ class InsCoQA(Task):
 
     @cached_property
     def _embed(self) -> Embed | None:
-        return cache_by_list(self.assistant.embed) if self.assistant.embed else None
+        return cache_by_list(self.embed) if self.embed else None
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Task.answer`. In `documents` the evidence is all passages, ranked by question and rewrite."""

@@ -136,7 +136,7 @@ class Kiwi(KiwiTask):
 
     @cached_property
     def _embed(self) -> Embed | None:
-        return cache_by_list(self.assistant.embed) if self.assistant.embed else None
+        return cache_by_list(self.embed) if self.embed else None
 
     def _check_chain(self, errors: ErrorCollector) -> None:
         """Record mistakes of `--sample` and `--only` that would leave a chained session with gaps."""

@@ -33,7 +33,6 @@ from turnmark.evaluation.calls.cost_estimates import add_usage
 from turnmark.evaluation.judging.rubrics import BERT_METRICS
 from turnmark.evaluation.metrics.idk_conditioning import unknown_label
 from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
-from turnmark.evaluation.runs.scoring import missing_sample
 from turnmark.evaluation.scores.score_tally import RankedOutcome
 from turnmark.evaluation.storage.corpus_passages import (
     HIDDEN_SUFFIX,
@@ -46,7 +45,7 @@ from turnmark.evaluation.storage.corpus_passages import (
 from turnmark.evaluation.storage.predictions import Answers, check_predictions
 from turnmark.evaluation.tasks import standard_metrics
 from turnmark.evaluation.tasks.data_notes import problem_notes
-from turnmark.evaluation.tasks.items import Case, Item
+from turnmark.evaluation.tasks.items import Case, Item, missing_sample
 from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.request import EvalRequest, TaskOptions
 from turnmark.evaluation.tasks.task import Task, choose_domains, hash_prompts
@@ -329,7 +328,7 @@ class Mtrag(Task):
         return replace(
             self._shown,
             retrievers=self.retrievers,
-            embed=self.assistant.embed,
+            embed=self.embed,
             passages=self.passages or self.assistant.top_k,
         )
 
