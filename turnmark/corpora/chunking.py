@@ -30,9 +30,7 @@ MAX_SMALL_SHARE = 0.15  # of the size; a smaller section is joined even beyond M
 _TOKENIZED_LENGTH = 200_000  # characters tokenized at a time, to bound the tokenizer's memory
 _MAX_TOKEN_LENGTH = 100  # characters; WordPiece turns any longer run without spaces into one unknown token
 _LONG_TOKEN_STEP = 4  # characters of such a run that count as one token
-_MIN_SLACK_TOKENS = (
-    8  # tokens; a draft this near to the size, or cut inside a word, is counted again as it will be indexed
-)
+_MIN_SLACK_TOKENS = 8  # a draft this near to the size, or cut inside a word, is counted again as it will be indexed
 
 _MAX_HEADER_SHARE = 1 / 3  # of the size, for a table head that is repeated above a later part
 _MAX_NEIGHBORS = 40  # blocks searched to find out whether captions are above or below tables

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -116,19 +116,20 @@ def check_data(
 
     checks = list(check_folders(folder))
     if as_json:
-        print_json({"folder": str(folder), "benchmarks": {part.benchmark: _json(part) for part in checks}})
+        print_json({
+            "folder": str(folder),
+            "benchmarks": {
+                part.benchmark: part.model_dump(mode="json", exclude={"benchmark"})
+                | {"complete": not part.missing and not part.problems and not part.demo}
+                for part in checks
+            },
+        })  # fmt: skip
     else:
         for part in checks:
             _show(part)
     count = sum(len(part.problems) for part in checks)
     if count:
         raise TurnmarkError(f"{folder}: {count:,} {'thing' if count == 1 else 'things'} that cannot be read")
-
-
-def _json(part: DataCheck) -> dict[str, Any]:
-    """Return the fields of a check for `--json`."""
-    fields = part.model_dump(mode="json", exclude={"benchmark"})
-    return {**fields, "complete": not part.missing and not part.problems and not part.demo}
 
 
 def _show(part: DataCheck) -> None:

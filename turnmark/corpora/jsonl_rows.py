@@ -1,6 +1,6 @@
 """Reads the rows of JSONL files one at a time, for the loaders of all four benchmarks.
 
-Only `collected` keeps a full file in memory. A line that cannot be read becomes a Problem with its number,
+Only `collect_rows` keeps a full file in memory. A line that cannot be read becomes a Problem with its number,
 and the others are still read. A file that cannot be opened is a RequestError.
 """
 
@@ -90,7 +90,7 @@ def require_file(root: Path, relative: str, description: str, advice: str) -> Pa
 
 
 def _raw_lines(path: Path, label: str) -> Iterator[tuple[int, bytes | Problem]]:
-    """Yield number and bytes of each line; a Problem for a line of more than MAX_LINE bytes, which is skipped."""
+    """Yield number and bytes of each line; a Problem for a line of more than `MAX_LINE_BYTES`, which is skipped."""
     try:
         with open(path, "rb") as file:
             for number in itertools.count(1):
@@ -158,7 +158,7 @@ def parse_rows(path: Path, label: str, parse: Callable[[JsonRow], tuple[str, T]]
 
 
 def collect_rows(items: Iterable[tuple[str, T] | Problem], path: Path) -> LoadedRows[dict[str, T]]:
-    """Collect what `parsed` yields in memory: by id, in the file's order."""
+    """Collect what `parse_rows` yields in memory: by id, in the file's order."""
     data: dict[str, T] = {}
     problems: list[Problem] = []
     for item in items:

@@ -73,18 +73,14 @@ def _key(name: str) -> str:
 _TYPES: dict[str, QuestionType] = {_key(name): name for name in get_args(QuestionType)}
 
 
-def _data(root: Path) -> Path:
-    """Return the folder that contains the capabilities' folders: `data/`, or the root itself."""
-    return root / "data" if (root / "data").is_dir() else root
-
-
 def _find_files(root: Path) -> Iterator[DataFile | Problem]:
     """Yield the data files under a root, in the order of capability and type, and a Problem for each file that is left
     out.
     """
     paths_taken: dict[tuple[str, str], str] = {}
     files: list[DataFile] = []
-    paths = sorted(_data(root).glob("*/*.jsonl"), key=lambda path: (path.parent.name not in get_args(Capability), path))
+    data = root / "data" if (root / "data").is_dir() else root
+    paths = sorted(data.glob("*/*.jsonl"), key=lambda path: (path.parent.name not in get_args(Capability), path))
     for path in paths:
         capability = _FOLDERS.get(path.parent.name.lower())
         if capability is None:
@@ -152,15 +148,13 @@ def _select_rows(
         if unknown:
             raise RequestError(f"Compound-QA has no {', '.join(map(repr, unknown))}; there are: {', '.join(valid)}")
     files = list(_find_files(root))
-    selected: list[DataFile] = []
-    for file in files:
-        if isinstance(file, Problem):
-            continue
-        if capabilities and file.capability not in capabilities:
-            continue
-        if types and file.type not in types:
-            continue
-        selected.append(file)
+    selected = [
+        file
+        for file in files
+        if isinstance(file, DataFile)
+        and (not capabilities or file.capability in capabilities)
+        and (not types or file.type in types)
+    ]
     if not selected:
         names = " for " + ", ".join([*capabilities, *types]) if capabilities or types else ""
         raise RequestError(

@@ -48,10 +48,7 @@ class RatedTask(Record):
     """A task of the evaluation."""
 
     id: str
-    question: str = Field(description="the last message; may be empty")
-    reference: str = Field(description="the first target; may be empty")
     answerability: str | None = None
-    collection: str | None = None
     contexts: tuple[EvaluationPassage, ...] | None = Field(default=None, description="None: not in the file")
 
 
@@ -68,10 +65,8 @@ class RatedAnswer(Record):
 class HumanEvaluation(Record):
     """The contents of an evaluation file."""
 
-    name: str
     models: dict[str, str] = Field(description="model id -> name")
     people: tuple[str, ...] = Field(description="metrics rated by people, in the file's order")
-    metrics: tuple[str, ...] = Field(description="automatic metrics, in the file's order")
     points: dict[str, float] = Field(description="metric -> step of its scale, if the file lists the values")
     tasks: dict[str, RatedTask]
     answers: tuple[RatedAnswer, ...]
@@ -99,12 +94,9 @@ def read_evaluation(path: Path) -> HumanEvaluation:
                 read_row(address, row)
             except ValueError as error:
                 reading.note(address, str(error))
-    people = tuple(name for name, (human, _) in reading.scales.items() if human)
     return HumanEvaluation(
-        name=str(content.get("name") or path.name),
         models=reading.models,
-        people=people,
-        metrics=tuple(name for name in reading.scales if name not in people),
+        people=tuple(name for name, (human, _) in reading.scales.items() if human),
         points={name: _step(scale) for name, (_, scale) in reading.scales.items() if len(scale) > 1},
         tasks=reading.tasks,
         answers=tuple(reading.answers.values()),
@@ -142,10 +134,7 @@ class _EvaluationParts:
         """Read a row of `tasks`."""
         task = RatedTask(
             id=get_non_blank(row, "task_id"),
-            question=get_string(get_objects(row, "input")[-1], "text", "") if row.get("input") else "",
-            reference=get_string(get_objects(row, "targets")[0], "text", "") if row.get("targets") else "",
             answerability=_label(row, "Answerability"),
-            collection=_label(row, "Collection"),
             contexts=None if row.get("contexts") is None else tuple(map(self._passage, get_objects(row, "contexts"))),
         )
         if task.id in self.tasks:

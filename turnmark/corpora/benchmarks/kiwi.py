@@ -122,7 +122,7 @@ class Session(Record):
 
 
 def locate(data: Path | None) -> Source:
-    """Find the folder to read: `data`, its child `kiwi`, `$TURNMARK_DATA/kiwi`, or the demo split (`rows.locate`)."""
+    """Find the folder to read: `data`, its child `kiwi`, `$TURNMARK_DATA/kiwi`, or the demo split."""
     return jsonl_rows.locate(
         data, "kiwi", DEMO_ROOT, lambda root: _first(root, INTERACTIONS) is not None, _LACKING_MESSAGE, _ADVICE
     )
@@ -184,11 +184,9 @@ def _rating_of(value: Any, scale: Mapping[int, RevisionRating]) -> RevisionRatin
     """Return a rating given in words or as a number on the scale; ValueError if it is neither."""
     word = value.strip().lower() if isinstance(value, str) else ""
     number = _number_of(value)
-    rating: RevisionRating | None = None
+    rating: RevisionRating | None = None if number is None else scale.get(number)
     if word in get_args(RevisionRating):
         rating = word  # type: ignore[assignment]
-    elif number is not None:
-        rating = scale.get(number)
     if rating is None:
         written = json.dumps(value, ensure_ascii=False)[:40]
         fault = "missing" if value is None else f"{written} (expected good, neutral or bad)"
@@ -207,19 +205,14 @@ def _get_first_value(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
 
 def _coarse_of(value: Any) -> CoarseType | None:
     """Return the coarse type that a value names; None if it names neither."""
-    name = _letters(value)
-    if name.startswith("info"):
-        return "information-seeking"
-    return "stylistic" if name.startswith("styl") else None
+    beginnings: dict[str, CoarseType] = {"info": "information-seeking", "styl": "stylistic"}
+    return beginnings.get(_letters(value)[:4])
 
 
 def _match_name(value: Any, names: Sequence[str]) -> str | None:
     """Return the name that a value spells, ignoring letter case and punctuation; None if there is none."""
     letters = _letters(value).replace("reorganise", "reorganize")
-    for name in names:
-        if _letters(name) == letters:
-            return name
-    return None
+    return next((name for name in names if _letters(name) == letters), None)
 
 
 def _letters(value: Any) -> str:
@@ -268,12 +261,8 @@ def _read_retrieved_passages(row: Mapping[str, Any], location: str, notes: list[
 
 def _read_optional_fields(item: Mapping[str, Any], location: str, notes: list[str]) -> dict[str, Any]:
     """Return the optional fields of a turn; one that cannot be read is left out with a note."""
-    coarse, fine, comment = (
-        _get_first_value(item, _COARSE_KEYS),
-        _get_first_value(item, _FINE_KEYS),
-        _get_first_value(item, ("comment",)),
-    )
-    error = _get_first_value(item, _ERROR_KEYS)
+    keys = (_COARSE_KEYS, _FINE_KEYS, _ERROR_KEYS, ("comment",))
+    coarse, fine, error, comment = (_get_first_value(item, each) for each in keys)
     if fine is None and _coarse_of(coarse) is None and _match_name(coarse, FINE_TYPES) is not None:
         coarse, fine = None, coarse  # the file has one field for the type, which contains the fine type
     readings = {
@@ -362,11 +351,9 @@ def _parse_papers(row: JsonRow) -> tuple[str, Papers]:
 def load_papers(root: Path) -> LoadedRows[dict[str, Papers]] | None:
     """Read the companion file, by `same_question`; None if the folder has none."""
     name = _first(root, COMPANIONS)
-    return (
-        None
-        if name is None
-        else jsonl_rows.collect_rows(jsonl_rows.parse_rows(root / name, name, _parse_papers), root / name)
-    )
+    if name is None:
+        return None
+    return jsonl_rows.collect_rows(jsonl_rows.parse_rows(root / name, name, _parse_papers), root / name)
 
 
 def _interactions(root: Path) -> str:

@@ -78,7 +78,6 @@ _BLOCK = np.dtype([("scale", "<f2"), ("halves", "u1", 16)])
 BLOCK_WEIGHTS = 32
 _FLOATS, _BLOCKS = 0, 1  # kinds of tensors in the directory
 _ROWS = 4096  # rows of a matrix that are converted at a time
-_UNKNOWN = "<unk>"
 
 _LAYER = {
     "q": "attention.self.query", "k": "attention.self.key", "v": "attention.self.value",

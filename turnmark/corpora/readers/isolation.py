@@ -59,7 +59,7 @@ def read_isolated(
 
     Raises:
         Unreadable: the file cannot be read, or exceeds the limits.
-        NotOfItsType: the content does not match the suffix.
+        WrongFileType: the content does not match the suffix.
         OSError: the file cannot be opened.
     """
     with _borrowed_process() as worker:

@@ -104,7 +104,7 @@ def _document(data: bytes, key: str, path: str) -> Document:
         text=text,
         path=path,
         blocks=found,
-        date=date_part(_date(message)) if _is_date(message) else "",
+        date=date_part(_date(message)) if re.search(r"\d", _header(message, "Date")) else "",
         left_out=dict(left_out),
     )
 
@@ -228,10 +228,6 @@ def _people(header: str) -> str:
     for name, address in getaddresses([header])[:50]:
         shown.append(f"{name} ({address})" if name and address else name or address)
     return ", ".join(filter(None, shown)) or header
-
-
-def _is_date(message: EmailMessage) -> bool:
-    return bool(re.search(r"\d", _header(message, "Date")))
 
 
 def _date(message: EmailMessage) -> str:

@@ -208,7 +208,7 @@ _ROFF_LINE = re.compile(r"[.'\n]|\\")
 
 
 def read_man(path: Path, relative: str, progress: ProgressCallback) -> Document:
-    """Read a man page. Raises NotOfItsType if it is not roff, e.g. `log.1`."""
+    """Read a man page. Raises WrongFileType if it is not roff, e.g. `log.1`."""
     try:
         text = decode(path.read_bytes())
     except Unreadable:
@@ -310,11 +310,9 @@ def _document(
     document = parse_markdown(markdown, relative, of_site=False, pictures=pictures.collector)
     said = metadata or OfficeMetadata()
     title, changed = document.title, said.date or document.date
-    if (
-        said.title
-        and not _has_title(markdown)
-        and (_has_no_heading(document) or is_said_in(said.title, _opening(document)))
-    ):
+    has_heading = any(block.kind == "heading" and block.level == 1 for block in document.blocks)
+    is_trusted = not has_heading or is_said_in(said.title, document.text[:_OPENING_LENGTH])
+    if said.title and is_trusted and not _has_title(markdown):
         title = said.title
     if not document.text.strip() and _has_title(markdown):  # all of its text is the title
         named = parse_markdown(title + "\n", relative)
@@ -324,14 +322,6 @@ def _document(
 
 def _has_title(markdown: str) -> bool:
     return markdown.startswith("---\n") and bool(re.match(r"---\n(?:[^\n]+\n)*?title:", markdown))
-
-
-def _has_no_heading(document: Document) -> bool:
-    return not any(block.kind == "heading" and block.level == 1 for block in document.blocks)
-
-
-def _opening(document: Document) -> str:
-    return document.text[:_OPENING_LENGTH]
 
 
 def _convert(

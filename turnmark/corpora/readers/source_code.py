@@ -32,7 +32,7 @@ def read_code(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read a file of source code.
 
     Raises:
-        NotOfItsType: the file is generated, e.g. a minified script.
+        WrongFileType: the file is generated, e.g. a minified script.
     """
     suffix = PurePosixPath(relative).suffix.lower()
     data = path.read_bytes()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from turnmark.corpora.readers.common.prose import Unreadable, WrongFileType
+from turnmark.corpora.readers.common.prose import Unreadable, WrongFileType, first_line
 from turnmark.corpora.readers.isolation import MAX_KEPT_BYTES, MAX_MEMORY_BYTES, encode_message
 from turnmark.corpora.readers.pictures.collector import pictures_into
 from turnmark.corpora.readers.registry import load
@@ -59,9 +59,9 @@ def _handle(request: dict[str, Any], send: SendFunction) -> dict[str, Any]:
         return _describe_unreadable("nested too deeply; open it and save it again")
     except Exception as error:
         # Third-party readers may raise anything, and a broken file can make a library fail anywhere.
-        return _describe_unreadable(
-            f"its reader failed ({_cause(error)}); it is broken, or of a kind that cannot be read"
-        )
+        kind, first = type(error).__name__, first_line(error)
+        cause = kind if first == kind else f"{kind}: {first}"
+        return _describe_unreadable(f"its reader failed ({cause}); it is broken, or of a kind that cannot be read")
 
 
 def _read(request: dict[str, Any], send: SendFunction) -> None:
@@ -92,11 +92,6 @@ def _draw(request: dict[str, Any], send: SendFunction) -> None:
 
 def _describe_unreadable(message: str) -> dict[str, Any]:
     return {"unreadable": message, "line": None, "binary": False}
-
-
-def _cause(error: BaseException) -> str:
-    first = (str(error).splitlines() or [""])[0]
-    return f"{type(error).__name__}: {first[:200]}" if first else type(error).__name__
 
 
 def _limit_memory() -> None:

@@ -30,30 +30,7 @@ MAX_MINORITY_SHARE = 0.1
 
 If a column exceeds it, its ambiguous cells have no value. If a file exceeds it, its columns contradict each other.
 """
-_BLANKS = frozenset(
-    (
-        "",
-        "-",
-        "–",
-        "—",
-        "−",
-        "n/a",
-        "N/A",
-        "n.a.",
-        "NA",
-        "n/d",
-        "N/D",
-        "k.A.",
-        "k. A.",
-        "?",
-        "…",
-        "...",
-        ".",
-        "#N/A",
-        "null",
-        "NULL",
-    )
-)
+_BLANKS = frozenset({"", "k. A.", *"- – — − n/a N/A n.a. NA n/d N/D k.A. ? … ... . #N/A null NULL".split()})
 """Cells that show that there is no value."""
 _SAMPLED_ROWS = 25
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")

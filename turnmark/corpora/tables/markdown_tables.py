@@ -120,8 +120,17 @@ def row_text(names: Sequence[str], cells: Sequence[str]) -> str:
 
 def row_markdown(cells: Sequence[str]) -> str:
     """Return cells as a line of a Markdown table."""
-    shown = [without_tags(" ".join(cell.split())).replace("|", "\\|") for cell in cells]
-    return f"| {' | '.join(shown)} |"
+    return marked_row(list(map(without_tags, cells)))
+
+
+def marked_row(cells: Sequence[str]) -> str:
+    """Return cells whose angle brackets are written as they are as a line of a Markdown table."""
+    return f"| {' | '.join(' '.join(cell.split()).replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def rule_below(names: Sequence[str]) -> str:
+    """Return the line of a Markdown table below the column names."""
+    return "|" + "---|" * len(names)
 
 
 def without_tags(line: str) -> str:

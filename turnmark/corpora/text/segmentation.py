@@ -184,7 +184,6 @@ _BEFORE_ORDINAL = frozenset(
 _MONTHS = frozenset(
     """januar jänner februar märz april mai juni juli august september oktober november dezember""".split()
 )
-_SPACED_ABBREVIATION = re.compile(r"(?:^|[^\W\d_]{1,2}\.\s)[^\W\d_]{1,2}$")
 _INITIAL = re.compile(r"[^\W\d_]$")
 _DOTTED_ABBREVIATION = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}$")
 _ENUMERATOR = re.compile(r"\d{1,3}$|[a-zA-Z]$|[ivx]{1,4}$")

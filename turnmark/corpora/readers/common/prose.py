@@ -41,6 +41,11 @@ class UndescribedPicture(Exception):
         self.reason = reason
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error, up to 200 characters, or else its type."""
+    return (str(error).splitlines() or [""])[0][:200] or type(error).__name__
+
+
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),

@@ -68,16 +68,14 @@ def _end_of_note(lines: list[str], at: int, has_words: bool) -> int:
         line = lines[at]
         if not line.strip():
             after_blank = True
-        elif line.startswith((" " * _INDENT, "\t")) or (not after_blank and not _ends_paragraph(line)):
+        elif line.startswith((" " * _INDENT, "\t")) or not (
+            after_blank or _DEFINITION.match(line) or _STARTS_BLOCK.match(line)
+        ):
             end, after_blank = at + 1, False
         else:
             break
         at += 1
     return end
-
-
-def _ends_paragraph(line: str) -> bool:
-    return bool(_DEFINITION.match(line) or _STARTS_BLOCK.match(line))
 
 
 def _dedent(line: str) -> str:

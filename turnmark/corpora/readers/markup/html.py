@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,7 @@ from turnmark.corpora.readers.markup.note_marks import is_note_mark, is_raised
 from turnmark.corpora.readers.pictures.collector import MarkFunction, no_mark, picture_numbers
 from turnmark.corpora.readers.pictures.links import LinkedPictures
 from turnmark.corpora.readers.registry import ProgressCallback
+from turnmark.corpora.tables.markdown_tables import marked_row, rule_below
 from turnmark.corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
@@ -445,12 +445,6 @@ class _OpenTable:
         return [head or [""] * len(used), *body]
 
 
-def _markdown_of(grid: Sequence[Sequence[str]]) -> str:
-    """Return a grid as a Markdown table; its first row names the columns."""
-    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in grid]
-    return "\n".join((lines[0], "|" + "---|" * len(grid[0]), *lines[1:]))
-
-
 @dataclass
 class _HtmlPage:
     """The text and blocks so far, and the block that is being collected.
@@ -653,7 +647,8 @@ class _HtmlPage:
             self.emit("paragraph", f"**{caption.replace('*', '')}**")
         grid = table.grid()
         if grid and len(grid[0]) > 1 and len(grid) > 1:
-            self.emit("table", _markdown_of(grid))
+            lines = [marked_row(row) for row in grid]
+            self.emit("table", "\n".join((lines[0], rule_below(grid[0]), *lines[1:])))
         else:
             for row in grid:
                 self.emit("paragraph", " ".join(row))

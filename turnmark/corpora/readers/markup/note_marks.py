@@ -53,7 +53,7 @@ def is_note_mark(tag: Tag, before: str) -> bool:
         return False
     words = _words(tag)
     if tag.name == "sup" and _SEPARATOR.fullmatch(words):
-        return any(beside is not None and getattr(beside, "name", "") == "sup" for beside in _neighbors(tag))
+        return "sup" in (getattr(tag.previous_sibling, "name", ""), getattr(tag.next_sibling, "name", ""))
     if not is_mark_text(words):
         return False
     links = [tag] if tag.name == "a" else tag("a")
@@ -84,7 +84,3 @@ def _words(tag: Tag) -> str:
             break
     words = " ".join(text.split())
     return words if len(words) <= _MAX_LENGTH else ""
-
-
-def _neighbors(tag: Tag) -> tuple[object, object]:
-    return tag.previous_sibling, tag.next_sibling

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from turnmark.corpora.readers.markup.admonitions import box_title
-from turnmark.corpora.readers.markup.jsx import ComponentTags
-from turnmark.corpora.readers.markup.mdx import constants_of, without_javascript
+from turnmark.corpora.readers.markup.mdx import ComponentTags, constants_of, without_javascript
 
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?)[ \t]+(?P<words>[^\n]*)$")

@@ -16,7 +16,7 @@ from typing import Any
 
 from lxml import etree
 
-from turnmark.corpora.readers.common.prose import Unreadable, date_part, is_meaningful_title
+from turnmark.corpora.readers.common.prose import Unreadable, date_part, first_line, is_meaningful_title
 from turnmark.corpora.text.segmentation import words
 
 MAX_UNPACKED_BYTES = 200 * 1000 * 1000  # when unpacked; a book without pictures has about 5 million
@@ -63,7 +63,7 @@ def check_packed(path: Path, family: FileFamily, streamed: str = "") -> None:
     except Unreadable:
         raise
     except Exception as error:  # zipfile, zlib and others raise their own errors
-        message = f"not a readable {family.name}: broken or cut off ({_cause(error)}); {_SAVE_ADVICE}"
+        message = f"not a readable {family.name}: broken or cut off ({first_line(error)}); {_SAVE_ADVICE}"
         raise Unreadable(message) from error
 
 
@@ -130,11 +130,6 @@ def _check_encryption(packed: zipfile.ZipFile, names: list[str], family: FileFam
         raise Unreadable("an EPUB that is locked to a reading device (DRM); its text cannot be read")
 
 
-def _cause(error: BaseException) -> str:
-    """Return the first line of an error."""
-    return (str(error).splitlines() or [""])[0] or type(error).__name__
-
-
 # --- XML -------------------------------------------------------------------------------------------------------------
 
 
@@ -194,9 +189,9 @@ def parse_part(packed: zipfile.ZipFile, name: str) -> Any:
     try:
         return etree.fromstring(with_usual_names(packed.read(name)), parser)
     except (etree.XMLSyntaxError, zipfile.BadZipFile, ValueError, OSError, EOFError) as error:
-        raise Unreadable(f"broken: its {name} cannot be read ({_cause(error)}); {_SAVE_ADVICE}") from error
+        raise Unreadable(f"broken: its {name} cannot be read ({first_line(error)}); {_SAVE_ADVICE}") from error
     except Exception as error:  # zlib.error
-        raise Unreadable(f"broken: its {name} cannot be unpacked ({_cause(error)}); {_SAVE_ADVICE}") from error
+        raise Unreadable(f"broken: its {name} cannot be unpacked ({first_line(error)}); {_SAVE_ADVICE}") from error
 
 
 def read_part(path: Path, name: str, size: int) -> bytes:

@@ -1,16 +1,22 @@
-"""Reads the charts and diagrams of Office files: a chart as rows of numbers, a diagram (SmartArt) as its lines."""
+"""Reads what Office files draw: a chart as rows of numbers, a diagram (SmartArt) as its lines, pictures as marks."""
 
 from __future__ import annotations
 
+import zipfile
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 from turnmark.corpora.readers.common.prose import clean_text
+from turnmark.corpora.readers.office.archive import read_open_part
 from turnmark.corpora.readers.office.number_format import format_value
+from turnmark.corpora.readers.pictures.collector import PictureCollector
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
 _DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_EMBEDDED = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}embed"
 _MAX_POINTS = 5_000  # of one series
 
 
@@ -128,3 +134,24 @@ def paragraph_text(paragraph: Any) -> str:
     for node in paragraph.iter(f"{_A}t", f"{_A}br", f"{_A}tab"):
         pieces.append(str(node.text or "") if node.tag == f"{_A}t" else " ")
     return " ".join(clean_text("".join(pieces)).split())
+
+
+def is_fallback(element: Any) -> bool:
+    """Return whether an element repeats another one, for programs that cannot show it."""
+    return str(element.tag).endswith("}Fallback")
+
+
+def picture_mark(
+    packed: zipfile.ZipFile, picture: Any, related: Mapping[str, tuple[str, str]], pictures: PictureCollector
+) -> str:
+    """Return the mark of a picture that a part shows; empty if it is not handed over.
+
+    Args:
+        related: the relations of the part.
+    """
+    blip, named = picture.find("{*}blipFill/{*}blip"), picture.find("{*}nvPicPr/{*}cNvPr")
+    _, place = related.get(str(blip.get(_EMBEDDED)) if blip is not None else "", ("", ""))
+    if place not in packed.NameToInfo:
+        return ""
+    alt = str(named.get("descr") or "") if named is not None else ""
+    return pictures.mark(place, partial(read_open_part, packed, place), alt)

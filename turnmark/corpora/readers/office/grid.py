@@ -10,7 +10,7 @@ from typing import NamedTuple
 from turnmark.corpora.readers.office.grid_tables import GridTable, description_of
 from turnmark.corpora.tables.column_types import has_no_labels, join_labels
 from turnmark.corpora.tables.data_tables import LARGE_CELLS, DataRow, pack_rows
-from turnmark.corpora.tables.markdown_tables import row_markdown, without_tags
+from turnmark.corpora.tables.markdown_tables import row_markdown, rule_below, without_tags
 
 MAX_ROWS = 1_048_576  # filled rows read from one sheet, the maximum of Excel
 MAX_CELLS = 20_000_000  # filled cells read from one file
@@ -37,6 +37,12 @@ class Cell(NamedTuple):
 
 
 EMPTY_CELL = Cell("", False)
+
+
+def data_row(number: int, row: Sequence[Cell]) -> DataRow:
+    """Return a row with its number in the sheet."""
+    stored = [cell.stored for cell in row] if any(cell.stored for cell in row) else []
+    return DataRow(number, [cell.text for cell in row], stored)
 
 
 def cell_of_text(text: str) -> Cell:
@@ -87,12 +93,11 @@ class Sheet:
         self.filled_rows += bool(row)
         if self._filled_together < LARGE_CELLS and self._filled < _MAX_SHOWN_CELLS:
             self.rows.append(row)
-            filled = sum(1 for cell in row if cell.text)
+            filled = _filled(row)
             self._filled += filled
             self._filled_together = self._filled_together + filled if filled else 0
         elif row:
-            stored = [cell.stored for cell in row] if any(cell.stored for cell in row) else []
-            self._waiting.append(DataRow(self.count, [cell.text for cell in row], stored))
+            self._waiting.append(data_row(self.count, row))
             if len(self._waiting) >= _PACKED_ROWS:
                 self.pack()
 
@@ -124,7 +129,7 @@ class CellBudget:
 
     def takes(self, row: Sequence[Cell]) -> bool:
         """Count a row, and return False if the limit is exceeded."""
-        filled = sum(1 for cell in row if cell.text)
+        filled = _filled(row)
         self.rows -= filled > 0
         self.cells -= filled
         return self.rows >= 0 and self.cells >= 0
@@ -166,7 +171,8 @@ def _shown_table(table: GridTable, sheet: str) -> str:
         table.description = first
         description = [first, "\n".join(f"- {escape_line(_line(column))}" for column in columns)]
     table.lines = 2 + len(rows)
-    return "\n\n".join([*description, _table(labels, [row.cells for row in rows])])
+    lines = [row_markdown(labels), rule_below(labels), *(row_markdown(row.cells) for row in rows)]
+    return "\n\n".join([*description, "\n".join(lines)])
 
 
 def _title_pieces(pieces: Sequence[str], level: int) -> list[str]:
@@ -289,7 +295,7 @@ class _CellBlock:
         elif shown and (joined := join_labels(labels, shown)):
             labels = joined
             body.pop(0)
-        rows = [_data_row(self.first + number + 1, row) for number, row in body]
+        rows = [data_row(self.first + number + 1, row) for number, row in body]
         table = GridTable(0, [_line(label) for label in labels], columns, rows)
         return [*map(_join_row, above), table, *map(_join_row, below)]
 
@@ -370,11 +376,6 @@ def _names_most(row: Sequence[Cell], usual: Sequence[int]) -> bool:
     return 2 * len(filled) > len(usual) > 2 and all(cell.is_words or _YEAR.fullmatch(cell.text) for cell in filled)
 
 
-def _data_row(number: int, row: Sequence[Cell]) -> DataRow:
-    stored = [cell.stored for cell in row] if any(cell.stored for cell in row) else []
-    return DataRow(number, [cell.text for cell in row], stored)
-
-
 def _join_header_rows(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
     """Join the two rows of a header: "2023" above "Q1" becomes "2023 Q1"."""
     joined: list[str] = []
@@ -411,9 +412,3 @@ def escape_line(line: str) -> str:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [row_markdown(header), "|" + "---|" * len(header)]
-    lines += [row_markdown(row) for row in rows]
-    return "\n".join(lines)

@@ -52,7 +52,8 @@ def _duration(value: timedelta) -> str:
 
 def _number(value: float, code: str) -> str:
     section = _section(value, code)
-    digits = None if _is_general(section) else _DIGITS.search(_without_literals(section))
+    is_general = _LITERAL.sub("", section).strip().lower() in ("", "general", "@", "standard")
+    digits = None if is_general else _DIGITS.search(_without_literals(section))
     if digits is None or _SCIENTIFIC.search(section) or digits.group().endswith(",") or "/" in section:
         return _format_general(value)
     percent = "%" in section
@@ -87,10 +88,6 @@ def _section(value: float, code: str) -> str:
     if value == 0 and len(parts) > 2:
         return parts[2] if re.search("[0#?]", parts[2]) else parts[0]
     return parts[0]
-
-
-def _is_general(section: str) -> bool:
-    return _LITERAL.sub("", section).strip().lower() in ("", "general", "@", "standard")
 
 
 def _without_literals(section: str) -> str:

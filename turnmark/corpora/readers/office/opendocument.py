@@ -43,8 +43,18 @@ from turnmark.corpora.types import Document, Problem
 
 _TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 _CHART = "{urn:oasis:names:tc:opendocument:xmlns:chart:1.0}"
+_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+_OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
+_STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
+_DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
+_PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
+_SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
-_MAX_ROWS = 5_000
+_OBJECT = f"{_DRAW}object"
+_CONTENT = "content.xml"
+_MAX_STYLE_PARENTS = 20  # in a chain of styles that are based on one another
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?")
+_MAX_CHART_ROWS = 5_000
 
 
 def chart_of(packed: zipfile.ZipFile, drawn: Any, left_out: Counter[str]) -> Chart | None:
@@ -64,25 +74,11 @@ def chart_of(packed: zipfile.ZipFile, drawn: Any, left_out: Counter[str]) -> Cha
         [" ".join(clean_text(" ".join(cell.itertext())).split()) for cell in row.iterchildren(f"{_TABLE}table-cell")]
         for row in chart.iter(f"{_TABLE}table-row")
     ]
-    rows = [row for row in rows[:_MAX_ROWS] if any(row)]
+    rows = [row for row in rows[:_MAX_CHART_ROWS] if any(row)]
     title = " ".join(clean_text(title).split())
     if rows and rows[0] and not rows[0][0]:
         rows[0][0] = title or rows[0][-1] * (len(rows[0]) == 2)
     return Chart(title, rows if len(rows) > 1 else [])
-
-
-_TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
-_TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
-_OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
-_STYLE = "{urn:oasis:names:tc:opendocument:xmlns:style:1.0}"
-_DRAW = "{urn:oasis:names:tc:opendocument:xmlns:drawing:1.0}"
-_PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
-_SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
-_HREF = "{http://www.w3.org/1999/xlink}href"
-_OBJECT = f"{_DRAW}object"
-_CONTENT = "content.xml"
-_MAX_STYLE_PARENTS = 20  # in a chain of styles that are based on one another
-_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?")
 
 
 def read_ods(path: Path, relative: str, _: ProgressCallback) -> Iterator[Document | Problem]:

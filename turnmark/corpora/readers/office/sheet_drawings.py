@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
-from turnmark.corpora.readers.office.archive import parse_part, read_open_part, related_parts
-from turnmark.corpora.readers.office.charts import paragraph_text, read_chart, read_diagram
+from turnmark.corpora.readers.office.archive import parse_part, related_parts
+from turnmark.corpora.readers.office.charts import is_fallback, paragraph_text, picture_mark, read_chart, read_diagram
 from turnmark.corpora.readers.office.grid import Sheet, cell_of_text, escape_line, sheet_markdown
 from turnmark.corpora.readers.pictures.collector import PictureCollector
 
@@ -38,13 +37,13 @@ def _pieces(packed: zipfile.ZipFile, part: str, drawing: Any, pictures: PictureC
     related = related_parts(packed, part)
     for node in drawing.iter("{*}chart", "{*}relIds", "{*}txBody", "{*}pic"):
         name = str(node.tag).rpartition("}")[2]
-        if any(str(above.tag).endswith("}Fallback") for above in node.iterancestors()):
+        if any(map(is_fallback, node.iterancestors())):
             continue
         if name == "txBody":
             yield from (escape_line(text) for text in map(paragraph_text, node.iter(f"{_A}p")) if text)
             continue
         if name == "pic":
-            if mark := _picture_mark(packed, node, related, pictures):
+            if mark := picture_mark(packed, node, related, pictures):
                 yield mark
             continue
         _, place = related.get(str(node.get(f"{_R}id" if name == "chart" else f"{_R}dm")), ("", ""))
@@ -53,17 +52,6 @@ def _pieces(packed: zipfile.ZipFile, part: str, drawing: Any, pictures: PictureC
             yield from _chart_pieces(data)
         elif data is not None and (lines := read_diagram(data)):
             yield "\n".join(f"- {escape_line(line)}" for line in lines)
-
-
-def _picture_mark(
-    packed: zipfile.ZipFile, node: Any, related: Mapping[str, tuple[str, str]], pictures: PictureCollector
-) -> str:
-    blip, named = node.find("{*}blipFill/{*}blip"), node.find("{*}nvPicPr/{*}cNvPr")
-    _, place = related.get(str(blip.get(f"{_R}embed")) if blip is not None else "", ("", ""))
-    if place not in packed.NameToInfo:
-        return ""
-    alt = str(named.get("descr") or "") if named is not None else ""
-    return pictures.mark(place, partial(read_open_part, packed, place), alt)
 
 
 def _chart_pieces(data: Any) -> Iterator[str]:

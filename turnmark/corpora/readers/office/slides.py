@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,10 +19,16 @@ from turnmark.corpora.readers.office.archive import (
     parse_extra,
     parse_part,
     read_metadata,
-    read_open_part,
     related_parts,
 )
-from turnmark.corpora.readers.office.charts import Chart, paragraph_text, read_chart, read_diagram
+from turnmark.corpora.readers.office.charts import (
+    Chart,
+    is_fallback,
+    paragraph_text,
+    picture_mark,
+    read_chart,
+    read_diagram,
+)
 from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escape_line, sheet_markdown
 from turnmark.corpora.readers.pictures.collector import PictureCollector
 from turnmark.corpora.readers.registry import ProgressCallback
@@ -175,7 +179,9 @@ def _slide(packed: zipfile.ZipFile, part: str, left_out: Counter[str], pictures:
             slide.title = " ".join(line.text for line in lines)
         elif kind not in ("dt", "ftr", "sldNum", "hdr"):
             slide.lines += lines
-    slide.pictures = list(_picture_marks(packed, tree, related, pictures))
+    # The pictures of its layout are decoration.
+    shown = [each for each in tree.iter(f"{_P}pic") if not any(map(is_fallback, each.iterancestors()))]
+    slide.pictures = list(filter(None, (picture_mark(packed, each, related, pictures) for each in shown)))
     for kind, place in related.values():
         notes = parse_extra(packed, place, left_out) if kind == "notesSlide" else None
         for shape in _shapes(notes) if notes is not None else ():
@@ -184,29 +190,11 @@ def _slide(packed: zipfile.ZipFile, part: str, left_out: Counter[str], pictures:
     return slide
 
 
-def _picture_marks(
-    packed: zipfile.ZipFile, tree: Any, related: Mapping[str, tuple[str, str]], pictures: PictureCollector
-) -> Iterator[str]:
-    """Yield the marks of the pictures on a slide, also those in groups. Pictures of its layout are decoration."""
-    for shape in tree.iter(f"{_P}pic"):
-        blip = shape.find(f"{_P}blipFill/{_A}blip")
-        _, place = related.get(str(blip.get(f"{_R}embed")) if blip is not None else "", ("", ""))
-        if place in packed.NameToInfo and not any(map(_is_fallback, shape.iterancestors())):
-            named = shape.find(f"{_P}nvPicPr/{_P}cNvPr")
-            alt = str(named.get("descr") or "") if named is not None else ""
-            if mark := pictures.mark(place, partial(read_open_part, packed, place), alt):
-                yield mark
-
-
-def _is_fallback(element: Any) -> bool:
-    return str(element.tag).endswith("}Fallback")
-
-
 def _shapes(tree: Any) -> list[Any]:
     """Return the shapes of a slide, with groups expanded in place, and only one of several alternatives."""
     shapes: list[Any] = []
     for shape in tree.iter(f"{_P}sp", f"{_P}graphicFrame"):
-        if not any(map(_is_fallback, shape.iterancestors())):
+        if not any(map(is_fallback, shape.iterancestors())):
             shapes.append(shape)
     return shapes
 

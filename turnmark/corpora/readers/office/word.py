@@ -29,8 +29,7 @@ from turnmark.corpora.readers.office.archive import (
     with_usual_names,
     write_changed,
 )
-from turnmark.corpora.readers.office.charts import read_chart, read_diagram
-from turnmark.corpora.readers.office.form_fields import write_form_values
+from turnmark.corpora.readers.office.charts import is_fallback, read_chart, read_diagram
 from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.text.segmentation import heading_text
 
@@ -85,7 +84,8 @@ _WRAPPED_TEXT = re.compile(
     rb"<\w+:(?:ins|moveTo|fldSimple|ruby|txbxContent|cr|dir|bdo|customXml|smartTag|sdt|altChunk|checkBox|ddList|chart"
     rb"|relIds|vMerge|vanish)\b|<\w+:hyperlink\b(?![^>]*\s(?:\w+:id|\w+:anchor)=)"
 )
-_W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_NAMESPACE = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_W = f"{{{_NAMESPACE}}}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _WRAPPERS = ("ins", "moveTo", "dir", "bdo", "customXml", "smartTag", "sdtContent", "sdt")
 _PROPERTIES = ("customXmlPr", "smartTagPr", "sdtPr", "sdtEndPr")
@@ -110,7 +110,7 @@ def with_all_words(path: Path, made: Path, left_out: Counter[str]) -> bool:
             if _TEXTS.fullmatch(name) and _WRAPPED_TEXT.search(packed.read(name)):
                 tree = parse_part(packed, name)
                 left_out["hidden text"] += _remove_hidden(tree)
-                write_form_values(tree)
+                _write_form_values(tree)
                 _unwrap(tree)
                 _take_out_boxes(tree)
                 _write_objects(tree, packed, name, left_out)
@@ -125,10 +125,10 @@ def with_all_words(path: Path, made: Path, left_out: Counter[str]) -> bool:
 def _remove_hidden(tree: Any) -> int:
     """Remove hidden runs, and return the number of those that have text."""
     count = 0
-    for mark in list(tree.iter(f"{{{_W}}}vanish")):
+    for mark in list(tree.iter(f"{_W}vanish")):
         run = mark.getparent().getparent()
-        if mark.get(f"{{{_W}}}val") in _TRUE and run is not None and run.tag == f"{{{_W}}}r":
-            texts = run.findall(f"{{{_W}}}t")
+        if mark.get(f"{_W}val") in _TRUE and run is not None and run.tag == f"{_W}r":
+            texts = run.findall(f"{_W}t")
             count += any((text.text or "").strip() for text in texts)
             for text in texts:
                 run.remove(text)
@@ -143,10 +143,10 @@ def _unwrap(tree: Any) -> None:
     for line_break in list(tree.iter("{*}cr")):
         line_break.tag = line_break.tag.removesuffix("cr") + "br"
     for name in _WRAPPERS:
-        for wrapper in list(tree.iter(f"{{{_W}}}{name}")):
+        for wrapper in list(tree.iter(f"{_W}{name}")):
             _replace(wrapper, [each for each in wrapper if etree.QName(each).localname not in _PROPERTIES])
-    for link in list(tree.iter(f"{{{_W}}}hyperlink")):
-        if not (link.get(f"{_R}id") or link.get(f"{{{_W}}}anchor")):
+    for link in list(tree.iter(f"{_W}hyperlink")):
+        if not (link.get(f"{_R}id") or link.get(f"{_W}anchor")):
             _replace(link, list(link))
 
 
@@ -179,6 +179,79 @@ def _take_out_boxes(tree: Any) -> None:
             drawing.getparent().remove(drawing)
 
 
+# --- the values of forms ----------------------------------------------------------------------------------------------
+
+
+def _write_form_values(tree: Any) -> None:
+    """Write the state of check boxes and the chosen values of lists as text, unless the text already has them.
+
+    Word draws them from their properties, which pandoc ignores.
+    """
+    for box in list(tree.iter(f"{_W}checkBox")):
+        _write_before(box, "☒" if _is_checked(box) else "☐")
+    for choices in list(tree.iter(f"{_W}ddList")):
+        if not _has_result(choices):
+            _write_before(choices, _find_chosen_entry(choices))
+    for choices in list(tree.iter(f"{_W}dropDownList", f"{_W}comboBox")):
+        _write_content(choices, _last_value(choices))
+
+
+def _is_checked(box: Any) -> bool:
+    state = box.find(f"{_W}checked")
+    state = box.find(f"{_W}default") if state is None else state
+    return state is not None and state.get(f"{_W}val") in _TRUE
+
+
+def _find_chosen_entry(choices: Any) -> str:
+    entries = [str(entry.get(f"{_W}val") or "") for entry in choices.iter(f"{_W}listEntry")]
+    chosen = choices.find(f"{_W}result")
+    chosen = choices.find(f"{_W}default") if chosen is None else chosen
+    index = str(chosen.get(f"{_W}val")) if chosen is not None else "0"
+    return entries[int(index)] if index.isdecimal() and len(index) < 6 and int(index) < len(entries) else ""
+
+
+def _has_result(field: Any) -> bool:
+    """Return whether a field has text between its beginning and its end."""
+    run = _run_of(field)
+    for following in run.itersiblings() if run is not None else ():
+        if any((text.text or "").strip() for text in following.iter(f"{_W}t")):
+            return True
+        if any(mark.get(f"{_W}fldCharType") == "end" for mark in following.iter(f"{_W}fldChar")):
+            return False
+    return False
+
+
+def _last_value(choices: Any) -> str:
+    """Return the words of the value that was chosen last in a content control."""
+    value = choices.get(f"{_W}lastValue") or ""
+    shown = {item.get(f"{_W}value"): item.get(f"{_W}displayText") for item in choices.iter(f"{_W}listItem")}
+    return str(shown.get(value) or value)
+
+
+def _write_content(choices: Any, words: str) -> None:
+    """Write words into a content control without text."""
+    control = choices.getparent().getparent()
+    if not words or control is None or control.tag != f"{_W}sdt" or any(text.text for text in control.iter(f"{_W}t")):
+        return
+    content = control.find(f"{_W}sdtContent")
+    if content is None:
+        content = etree.SubElement(control, f"{_W}sdtContent")
+    paragraph = content if control.getparent().tag == f"{_W}p" else content.find(f".//{_W}p")
+    if paragraph is None:
+        paragraph = etree.SubElement(content, f"{_W}p")
+    paragraph.append(_run(words))
+
+
+def _write_before(element: Any, words: str) -> None:
+    run = _run_of(element)
+    if run is not None and words:
+        run.addprevious(_run(words))
+
+
+def _run_of(element: Any) -> Any:
+    return next(element.iterancestors(f"{_W}r"), None)
+
+
 # --- charts, diagrams, embedded parts --------------------------------------------------------------------------------
 
 
@@ -186,27 +259,23 @@ def _write_objects(tree: Any, packed: zipfile.ZipFile, part: str, left_out: Coun
     """Write charts as tables and diagrams as paragraphs after the paragraph that shows them, and embedded parts."""
     related = related_parts(packed, part)
     ends: dict[Any, Any] = {}
-    shown = [each for each in tree.iter("{*}chart", "{*}relIds") if not any(map(_is_fallback, each.iterancestors()))]
+    shown = [each for each in tree.iter("{*}chart", "{*}relIds") if not any(map(is_fallback, each.iterancestors()))]
     for anchor in shown:
         is_chart = etree.QName(anchor).localname == "chart"
         _, place = related.get(str(anchor.get(f"{_R}id" if is_chart else f"{_R}dm")), ("", ""))
         data = parse_extra(packed, place, left_out)
-        paragraphs = list(anchor.iterancestors(f"{{{_W}}}p"))
+        paragraphs = list(anchor.iterancestors(f"{_W}p"))
         if data is None or not paragraphs:
             continue
         for block in _chart_blocks(data) if is_chart else [_paragraph(line) for line in read_diagram(data)]:
             ends.get(paragraphs[-1], paragraphs[-1]).addnext(block)
             ends[paragraphs[-1]] = block
-    for chunk in list(tree.iter(f"{{{_W}}}altChunk")):
+    for chunk in list(tree.iter(f"{_W}altChunk")):
         _, place = related.get(str(chunk.get(f"{_R}id")), ("", ""))
         blocks = embedded_blocks(packed.read(place), place) if place in packed.namelist() else None
         if blocks is None:
             left_out["embedded parts"] += 1
         _replace(chunk, _elements(blocks or ()))
-
-
-def _is_fallback(element: Any) -> bool:
-    return str(element.tag).endswith("}Fallback")
 
 
 def _chart_blocks(data: Any) -> list[Any]:
@@ -231,33 +300,33 @@ def _elements(blocks: Sequence[Any]) -> list[Any]:
 
 
 def _run(text: str, is_bold: bool = False) -> Any:
-    run = etree.Element(f"{{{_W}}}r", nsmap={"w": _W})
+    run = etree.Element(f"{_W}r", nsmap={"w": _NAMESPACE})
     if is_bold:
-        etree.SubElement(etree.SubElement(run, f"{{{_W}}}rPr"), f"{{{_W}}}b")
-    words = etree.SubElement(run, f"{{{_W}}}t")
+        etree.SubElement(etree.SubElement(run, f"{_W}rPr"), f"{_W}b")
+    words = etree.SubElement(run, f"{_W}t")
     words.text = text
     words.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
     return run
 
 
 def _paragraph(text: str, is_bold: bool = False) -> Any:
-    paragraph = etree.Element(f"{{{_W}}}p", nsmap={"w": _W})
+    paragraph = etree.Element(f"{_W}p", nsmap={"w": _NAMESPACE})
     if text:
         paragraph.append(_run(text, is_bold))
     return paragraph
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Any:
-    table = etree.Element(f"{{{_W}}}tbl", nsmap={"w": _W})
-    properties = etree.SubElement(table, f"{{{_W}}}tblPr")
-    etree.SubElement(properties, f"{{{_W}}}tblLook").set(f"{{{_W}}}firstRow", "1")
-    columns = etree.SubElement(table, f"{{{_W}}}tblGrid")
+    table = etree.Element(f"{_W}tbl", nsmap={"w": _NAMESPACE})
+    properties = etree.SubElement(table, f"{_W}tblPr")
+    etree.SubElement(properties, f"{_W}tblLook").set(f"{_W}firstRow", "1")
+    columns = etree.SubElement(table, f"{_W}tblGrid")
     for _ in range(max(map(len, rows))):
-        etree.SubElement(columns, f"{{{_W}}}gridCol")
+        etree.SubElement(columns, f"{_W}gridCol")
     for row in rows:
-        line = etree.SubElement(table, f"{{{_W}}}tr")
+        line = etree.SubElement(table, f"{_W}tr")
         for cell in row:
-            etree.SubElement(line, f"{{{_W}}}tc").append(_paragraph(cell))
+            etree.SubElement(line, f"{_W}tc").append(_paragraph(cell))
     return table
 
 
@@ -266,18 +335,18 @@ def _table(rows: Sequence[Sequence[str]]) -> Any:
 
 def _complete_rows(tree: Any) -> None:
     """Add the cells that rows lack at their end below a vertically merged cell: Word draws the merged cell there."""
-    for table in tree.iter(f"{{{_W}}}tbl"):
+    for table in tree.iter(f"{_W}tbl"):
         merged: list[bool] = []  # by column, whether the cell above is merged downwards
-        for row in table.iterchildren(f"{{{_W}}}tr"):
+        for row in table.iterchildren(f"{_W}tr"):
             states: list[bool] = []
-            for cell in row.iterchildren(f"{{{_W}}}tc"):
-                span = cell.find(f"{{{_W}}}tcPr/{{{_W}}}gridSpan")
-                merge = cell.find(f"{{{_W}}}tcPr/{{{_W}}}vMerge")
-                width = str(span.get(f"{{{_W}}}val")) if span is not None else "1"
+            for cell in row.iterchildren(f"{_W}tc"):
+                span = cell.find(f"{_W}tcPr/{_W}gridSpan")
+                merge = cell.find(f"{_W}tcPr/{_W}vMerge")
+                width = str(span.get(f"{_W}val")) if span is not None else "1"
                 states += [merge is not None] * (int(width) if width.isdigit() and len(width) < 4 else 1)
             while len(states) < len(merged) and merged[len(states)]:
-                cell = etree.SubElement(row, f"{{{_W}}}tc")
-                etree.SubElement(etree.SubElement(cell, f"{{{_W}}}tcPr"), f"{{{_W}}}vMerge")
+                cell = etree.SubElement(row, f"{_W}tc")
+                etree.SubElement(etree.SubElement(cell, f"{_W}tcPr"), f"{_W}vMerge")
                 cell.append(_paragraph(""))
                 states.append(True)
             merged = states

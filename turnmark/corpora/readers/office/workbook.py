@@ -8,7 +8,7 @@ import io
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import date, datetime
 from itertools import islice
@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from turnmark.corpora.readers.common.encodings import decode_or_guess
-from turnmark.corpora.readers.common.prose import Unreadable, clean_text, title_from_name
+from turnmark.corpora.readers.common.prose import Unreadable, clean_text, first_line, title_from_name
 from turnmark.corpora.readers.markup.markdown import parse_markdown
 from turnmark.corpora.readers.office.archive import (
     WORKBOOK,
@@ -95,11 +95,6 @@ def _read_workbook(path: Path, relative: str, progress: ProgressCallback) -> Ite
     return documents(sheets, relative, read_metadata(path), left_out, pictures=pictures)
 
 
-def _broken_file_error(error: BaseException) -> Unreadable:
-    reason = (str(error).splitlines() or [""])[0][:200] or type(error).__name__
-    return Unreadable(f"a broken workbook ({reason}); open it and save it again")
-
-
 def _xlsx_sheets(
     path: Path, progress: ProgressCallback, left_out: Counter[str], pictures: PictureCollector
 ) -> Iterator[Sheet]:
@@ -123,7 +118,7 @@ def _xlsx_sheets(
             for index, row in enumerate(worksheet.iter_rows()):
                 if index % _PROGRESS_INTERVAL_ROWS == 0:
                     progress(0, 0)
-                cells = _trim_row([_xlsx_cell(cell) for cell in row[:MAX_COLUMNS]])
+                cells = _trim_row([_cell(cell.value, cell.number_format) for cell in row[:MAX_COLUMNS]])
                 if not budget.takes(cells):
                     sheet.cut = True
                     break
@@ -139,17 +134,12 @@ def _xlsx_sheets(
             yield sheet
 
 
-def _xlsx_cell(cell: Any) -> Cell:
-    value = cell.value
-    if value is None:
+def _cell(value: object, code: str | None = None) -> Cell:
+    if value is None or value == "":
         return EMPTY_CELL
-    return _cell(value, cell.number_format or "General")
-
-
-def _cell(value: object, code: str = "General") -> Cell:
     if isinstance(value, str):
         return cell_of_text(clean_text(value))
-    return Cell(format_value(value, code), False, _stored_value(value))
+    return Cell(format_value(value, code or "General"), False, _stored_value(value))
 
 
 def _stored_value(value: object) -> str:
@@ -239,7 +229,7 @@ def _calamine(path: Path, progress: ProgressCallback, left_out: Counter[str]) ->
     except (MemoryError, RecursionError):
         raise
     except Exception as error:  # a broken file can raise any error
-        raise _broken_file_error(error) from error
+        raise Unreadable(f"a broken workbook ({first_line(error)}); open it and save it again") from error
 
 
 def _calamine_sheets(book: Any, progress: ProgressCallback, left_out: Counter[str]) -> Iterator[Sheet]:
@@ -257,7 +247,7 @@ def _calamine_sheets(book: Any, progress: ProgressCallback, left_out: Counter[st
         sheet = Sheet(metadata.name)
         above, before = found.start or (0, 0)
         for row in found.to_python(skip_empty_area=True):
-            cells = _trim_row([EMPTY_CELL if value == "" else _cell(value) for value in row[:MAX_COLUMNS]])
+            cells = _trim_row([_cell(value) for value in row[:MAX_COLUMNS]])
             if not budget.takes(cells):
                 sheet.cut = True
                 break
@@ -376,24 +366,18 @@ def documents(
     blank = sum(sheet.blank_formulas for sheet in sheets)
     if blank:
         left_out["formulas without a stored value"] += blank
-        formulas = (
-            "1 formula has no stored value and is" if blank == 1 else f"{blank:,} formulas have no stored value and are"
-        )
-        remarks = (*remarks, f"{formulas} blank; open the file in a spreadsheet program and save it")
-    title = said.title or title_from_name(relative)
-    tables = tables_in(document, [table for text in texts for table in text.tables])
+        formulas = "formula has" if blank == 1 else "formulas have"
+        is_or_are = "is" if blank == 1 else "are"
+        what = f"{blank:,} {formulas} no stored value and {is_or_are} blank"
+        remarks = (*remarks, f"{what}; open the file in a spreadsheet program and save it")
     update = {
-        "title": title,
-        "tables": tables,
+        "title": said.title or title_from_name(relative),
+        "tables": tables_in(document, [table for text in texts for table in text.tables]),
         "date": said.date,
         "left_out": dict(+left_out),
         "remarks": tuple(remarks),
     }
     yield document.model_copy(update=update)
-    yield from _cut_problems(sheets, relative)
-
-
-def _cut_problems(sheets: Iterable[Sheet], relative: str) -> Iterator[Problem]:
     for sheet in sheets:
         if sheet.cut:
             name = f"the sheet {sheet.name!r}" if sheet.name else "the table"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import io
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,13 +10,13 @@ from difflib import SequenceMatcher
 from pathlib import Path
 
 import pypdfium2
-import pypdfium2.raw as pdfium
 from PIL import Image, ImageChops, ImageDraw
 
 from turnmark.corpora.readers.common.prose import Unreadable
 from turnmark.corpora.readers.pdf.extraction import ocr
 from turnmark.corpora.readers.pdf.extraction.page_text import placed_words, read_page
-from turnmark.corpora.readers.pdf.page.geometry import Box
+from turnmark.corpora.readers.pdf.page.geometry import Box, box_around
+from turnmark.corpora.readers.pdf.page.pdfium_calls import device_point
 from turnmark.corpora.types import ShareBox
 
 WIDTH_PIXELS = 1200  # of the picture
@@ -57,7 +56,7 @@ def page_picture(path: Path, number: int, marked: str, framed: Sequence[ShareBox
             scale = min(WIDTH_PIXELS / max(width, 1), MAX_HEIGHT_PIXELS / max(height, 1))
             image = page.render(scale=scale).to_pil().convert("RGB")
             unread = read_page(page).unread
-            words = _recognized_words(page, image.width) if unread else _words(page, image.size)
+            words = _recognized_words(page, image.width) if unread else _drawn_words(page, image.size)
             boxes = find_marked_boxes(list(words), _plain_words(marked))
     except pypdfium2.PdfiumError as error:
         raise Unreadable(f"cannot be drawn ({error})") from error
@@ -72,14 +71,9 @@ def _png(image: Image.Image, boxes: Sequence[PixelBox], framed: Sequence[ShareBo
     image = ImageChops.multiply(image, marks)
     draw = ImageDraw.Draw(image)
     for left, top, right, bottom in framed:
-        corners = (left * image.width, top * image.height, right * image.width, bottom * image.height)
-        around = (
-            corners[0] - FRAME_PIXELS,
-            corners[1] - FRAME_PIXELS,
-            corners[2] + FRAME_PIXELS,
-            corners[3] + FRAME_PIXELS,
-        )
-        draw.rectangle(around, outline=FRAME, width=FRAME_PIXELS)
+        start = left * image.width - FRAME_PIXELS, top * image.height - FRAME_PIXELS
+        end = right * image.width + FRAME_PIXELS, bottom * image.height + FRAME_PIXELS
+        draw.rectangle((start, end), outline=FRAME, width=FRAME_PIXELS)
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     return buffer.getvalue()
@@ -117,21 +111,16 @@ def _plain_words(text: str) -> list[str]:
     return "".join(char if char.isalnum() else " " for char in plain).split()
 
 
-def _words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord]:
-    """Yield the words of a page with their boxes, in pixels of the picture."""
+def _drawn_words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord]:
+    """Yield the parts of words between their punctuation, each with its share of the word's box, in pixels."""
     for text, box, degrees in placed_words(page):
-        yield from _parts(text, box, degrees, page, size)
-
-
-def _parts(text: str, box: Box, degrees: float, page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord]:
-    """Yield the parts of a word between its punctuation, each with its share of the box."""
-    width = (box.right - box.left) / max(len(text), 1)
-    at = 0
-    for part in _plain_words(text):
-        at = max(at, text.casefold().find(part, at))
-        piece = box._replace(left=box.left + at * width, right=min(box.right, box.left + (at + len(part)) * width))
-        at += len(part)
-        yield _PageWord(part, [_pixels(page, size, piece.turned(-degrees))])
+        width = box.width / max(len(text), 1)
+        at = 0
+        for part in _plain_words(text):
+            at = max(at, text.casefold().find(part, at))
+            piece = box._replace(left=box.left + at * width, right=min(box.right, box.left + (at + len(part)) * width))
+            at += len(part)
+            yield _PageWord(part, [_pixels(page, size, piece.turned(-degrees))])
 
 
 def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord]:
@@ -148,13 +137,6 @@ def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord
 
 
 def _pixels(page: pypdfium2.PdfPage, size: tuple[int, int], box: Box) -> PixelBox:
-    """Convert a box from page coordinates to pixels; pdfium turns it like the page."""
-    corners = [_pixel(page, size, box.left, box.bottom), _pixel(page, size, box.right, box.top)]
-    xs, ys = [x for x, _ in corners], [y for _, y in corners]
-    return min(xs), min(ys), max(xs), max(ys)
-
-
-def _pixel(page: pypdfium2.PdfPage, size: tuple[int, int], x: float, y: float) -> tuple[int, int]:
-    across, down = ctypes.c_int(), ctypes.c_int()
-    pdfium.FPDF_PageToDevice(page, 0, 0, *size, 0, x, y, across, down)
-    return across.value, down.value
+    """Convert a box from page coordinates to pixels."""
+    corners = ((box.left, box.bottom), (box.right, box.top))
+    return box_around([device_point(page, size, x, y) for x, y in corners])

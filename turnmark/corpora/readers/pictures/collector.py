@@ -35,6 +35,7 @@ MAX_PICTURES = 1_000  # of one document
 TOO_MANY_PICTURES = f"pictures after the first {MAX_PICTURES:,} of a file"
 MAX_PICTURE_BYTES = 32 * 1024**2  # of the file of one picture
 MAX_ALT_LENGTH = 500  # characters of an alternative text
+# Programs write the name of the file as the alternative text, sometimes with a private path.
 _FILE_NAME = re.compile(
     r"(?:(?:[A-Za-z]:[\\/]|\.{0,2}/|https?://)[^\n]{1,300}|\S+(?: \S+){0,2})"
     r"\.(?:png|jpe?g|gif|webp|bmp|tiff?|svgz?|emf|wmf|eps|pdf)",
@@ -96,7 +97,8 @@ class PictureCollector:
             read: reads it; may raise OSError.
             source: see `Picture.source`.
         """
-        return _mark_of(len(self._found) - 1) if self.take(key, read, alt, source=source) else ""
+        is_taken = self.take(key, read, alt, source=source)
+        return f"{_OPEN}{len(self._found) - 1}{_CLOSE}" if is_taken else ""
 
     def take(
         self, key: str, read: ReadBytes, alt: str = "", page: int | None = None,
@@ -129,11 +131,12 @@ class PictureCollector:
         """Write an encoded picture into the folder and add it to the document. Return False if it is left out."""
         assert self.folder is not None
         if len(self._found) >= MAX_PICTURES:
-            self.count_surplus()
+            self.left_out[TOO_MANY_PICTURES] += 1
             return False
         sha256 = hashlib.sha256(encoded.data).hexdigest()
         if any(picture.sha256 == sha256 for picture in self._found):
             return False
+        alt = " ".join(alt.split())
         _write_once(self.folder / f"{sha256}{encoded.suffix}", encoded.data)
         self._found.append(
             Picture(
@@ -144,19 +147,11 @@ class PictureCollector:
                 height=encoded.height,
                 page=page,
                 box=box,
-                alt=_without_file_name(" ".join(alt.split()))[:MAX_ALT_LENGTH],
+                alt="" if _FILE_NAME.fullmatch(alt) else alt[:MAX_ALT_LENGTH],
                 source=source,
             )
         )
         return True
-
-    def count_surplus(self) -> None:
-        """Count a picture after the first `MAX_PICTURES`."""
-        self.left_out[TOO_MANY_PICTURES] += 1
-
-    def count_undrawable(self) -> None:
-        """Count a picture that cannot be decoded or drawn."""
-        self.left_out[NOT_DRAWABLE] += 1
 
     def placed(self, text: str) -> PlacedText:
         """Remove the marks from a text, and set the start of each picture to the place of its mark."""
@@ -209,7 +204,7 @@ class PictureCollector:
         if head is None:
             return None
         if head.format not in DRAWABLE_FORMATS:
-            self.count_undrawable()
+            self.left_out[NOT_DRAWABLE] += 1
             return None
         return data if is_large_enough(head.width, head.height) or not head.width else None
 
@@ -227,7 +222,7 @@ class PictureCollector:
                 raise NotDrawableError("too many bytes")
             encoded = encode_picture(data)
         except NotDrawableError:
-            self.count_undrawable()
+            self.left_out[NOT_DRAWABLE] += 1
             return None
         return encoded if encoded is not None and is_large_enough(encoded.width, encoded.height) else None
 
@@ -247,11 +242,6 @@ def at_block_ends(pictures: Sequence[Picture], blocks: Sequence[Block]) -> tuple
     return tuple(moved)
 
 
-def _without_file_name(alt: str) -> str:
-    """Return an alternative text; empty if it is only the name of a file, as programs write it, with private paths."""
-    return "" if _FILE_NAME.fullmatch(alt) else alt
-
-
 def no_mark(_link: str, _alt: str) -> str:
     """Return nothing: the pictures of the text are left out."""
     return ""
@@ -265,10 +255,6 @@ def placed_pictures(collector: PictureCollector | None, text: str) -> PlacedText
 def picture_numbers(text: str) -> list[int]:
     """Return the numbers of the pictures whose marks are in a text."""
     return [int(found[2]) for found in _MARK.finditer(text)]
-
-
-def _mark_of(number: int) -> str:
-    return f"{_OPEN}{number}{_CLOSE}"
 
 
 def _without_marks(line: str) -> tuple[str, list[tuple[int, int]]]:

@@ -16,7 +16,7 @@ def read_picture(path: Path, relative: str, _: ProgressCallback) -> list[Documen
     """Return the document of a picture file; none for an icon or a picture of one color.
 
     Raises:
-        NotDescribed: the build does not describe pictures.
+        UndescribedPicture: the build does not describe pictures.
         Unreadable: it cannot be decoded, or is no picture.
     """
     pictures = PictureCollector()

@@ -10,6 +10,7 @@ from turnmark.corpora.readers.pdf.layout.page_layout import PageLayout
 from turnmark.corpora.readers.pdf.page.boxes import HAN
 from turnmark.corpora.readers.pdf.page.drafts import BlockDraft
 from turnmark.corpora.readers.pdf.page.text_patterns import hyphenated_start
+from turnmark.corpora.tables.markdown_tables import marked_row, rule_below
 from turnmark.corpora.types import Block
 
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
@@ -87,10 +88,7 @@ class _Writer:
             if index:
                 self._write("\n")
             self._begin_pages(page)
-            cells = (" ".join(cell.split()).replace("|", r"\|") for cell in row)
-            self._write(f"| {' | '.join(cells)} |")
-            if not index:
-                self._write("\n|" + "---|" * len(row))
+            self._write(marked_row(row) if index else f"{marked_row(row)}\n{rule_below(row)}")
 
     def _write_code(self, draft: BlockDraft) -> None:
         fence = "```"

@@ -117,7 +117,7 @@ def _text_lines(words: Sequence[tuple[float, Word]]) -> list[PlacedLine]:
 def placed_words(page: pypdfium2.PdfPage) -> Iterator[tuple[str, Box, float]]:
     """Yield the words of a page in the order in which they are drawn: each with its box, and its direction.
 
-    The box is in the coordinates of the direction (`turning.turned_point`).
+    The box is in the coordinates of the direction (`geometry.turn_point`).
 
     Raises:
         pypdfium2.PdfiumError: the text cannot be read.

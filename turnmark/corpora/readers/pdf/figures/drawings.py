@@ -16,16 +16,16 @@ from turnmark.corpora.readers.pdf.page.page_records import Rule
 MAX_OBJECTS = 20_000  # of one page that are looked at; a map has more
 MAX_ANNOTATIONS = 2_000  # on one page in which fields are sought
 MAX_NESTING = 4  # of form objects within form objects
-_MAX_RULE_WIDTH = 2.5  # points; a box at most this thick is a rule
+MAX_RULE_WIDTH = 2.5  # points; a box at most this thick is a rule
 _MIN_RULE_WIDTH, _MIN_RULE_HEIGHT = 8, 4  # points; a shorter line is a dash
 
 
 def rules_of_path(path: Any, x0: float, y0: float, x1: float, y1: float) -> Iterator[Rule]:
     """Yield the rules that a path draws, given its bounding box."""
     wide, high = x1 - x0, y1 - y0
-    if wide > _MIN_RULE_WIDTH and high <= _MAX_RULE_WIDTH:
+    if wide > _MIN_RULE_WIDTH and high <= MAX_RULE_WIDTH:
         yield Rule(x0, (y0 + y1) / 2, x1, (y0 + y1) / 2)
-    elif high > _MIN_RULE_HEIGHT and wide <= _MAX_RULE_WIDTH:
+    elif high > _MIN_RULE_HEIGHT and wide <= MAX_RULE_WIDTH:
         yield Rule((x0 + x1) / 2, y0, (x0 + x1) / 2, y1)
     elif wide > _MIN_RULE_WIDTH and high > _MIN_RULE_HEIGHT and _is_stroked_box(path):
         yield Rule(x0, y0, x1, y0)
@@ -70,12 +70,11 @@ def links_of(page: pypdfium2.PdfPage) -> Iterator[Box]:
 
 def picture_share(page: pypdfium2.PdfPage) -> float:
     """Return the share of a page that pictures cover; overlapping areas count twice."""
-    left, bottom, right, top = page.get_bbox()
-    area = 0.0
+    bounds = Box(*page.get_bbox())
+    share = 0.0
     try:
         for picture in islice(page.get_objects([pdfium.FPDF_PAGEOBJ_IMAGE], max_depth=MAX_NESTING), MAX_OBJECTS):
-            x0, y0, x1, y1 = picture.get_bounds()
-            area += max(0.0, min(x1, right) - max(x0, left)) * max(0.0, min(y1, top) - max(y0, bottom))
+            share += Box(*picture.get_bounds()).share_of(bounds)
     except pypdfium2.PdfiumError:
         pass  # its position is unknown
-    return float(area / max((right - left) * (top - bottom), 1.0))
+    return share

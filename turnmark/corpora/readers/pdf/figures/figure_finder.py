@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from turnmark.corpora.readers.pdf.figures.shapes import DrawnShape, ShapeKind
-from turnmark.corpora.readers.pdf.page.geometry import Box
+from turnmark.corpora.readers.pdf.page.geometry import Box, box_around
 from turnmark.corpora.readers.pdf.page.page_records import PdfFigure
 from turnmark.corpora.readers.pdf.page.text_patterns import begins_as_caption
 from turnmark.corpora.readers.pictures.collector import MIN_SIDE_PIXELS
@@ -121,35 +121,34 @@ class _FigurePage:
         pictures = [shape for shape in self._shapes if shape.kind is ShapeKind.PICTURE]
         if sum(len(line.text) for line in self._lines) <= _MAX_BACKGROUND_CHARACTERS:
             return pictures
-        return [shape for shape in pictures if self._covered(shape) < _BACKGROUND_SHARE]
+        return [shape for shape in pictures if shape.box.share_of(self._bounds) < _BACKGROUND_SHARE]
 
     def included(self) -> list[DrawnShape]:
         """Return the drawings that were included as a whole, without those behind the text."""
         drawings = [shape for shape in self._shapes if shape.kind is ShapeKind.DRAWING]
-        return [shape for shape in drawings if self._covered(shape) < _BACKGROUND_SHARE]
+        return [shape for shape in drawings if shape.box.share_of(self._bounds) < _BACKGROUND_SHARE]
 
     def seeds(self) -> list[DrawnShape]:
         """Return the other shapes that a figure can consist of: no rules, backgrounds, bands and boxes around text."""
         others = (ShapeKind.RULE, ShapeKind.PICTURE, ShapeKind.DRAWING)
         drawn = [shape for shape in self._shapes if shape.kind not in others]
-        large = sum(_area(shape.box) >= _MIN_TEXT_BOX_AREA for shape in drawn)
+        large = sum(shape.box.area >= _MIN_TEXT_BOX_AREA for shape in drawn)
         seeds = [
             shape
             for shape in drawn
             if shape.kind is ShapeKind.MARK
-            or not (self._is_background(shape) or (large <= _MAX_TEXT_BOXES and _is_text_box(shape.box, self._lines)))
+            or not (self._is_background(shape) or (large <= _MAX_TEXT_BOXES and self._is_around_text(shape.box)))
         ]
         return [] if all(shape.kind is ShapeKind.MARK for shape in seeds) else seeds
 
-    def _covered(self, shape: DrawnShape) -> float:
-        return _area(shape.box.within(self._bounds)) / max(_area(self._bounds), 1.0)
+    def _is_around_text(self, box: Box) -> bool:
+        return box.area >= _MIN_TEXT_BOX_AREA and _text_share(box, self._lines) > _TEXT_BOX_SHARE
 
     def _is_background(self, shape: DrawnShape) -> bool:
         """Return whether a shape is behind the text, the frame of the page, or a band across it."""
-        wide, high = self._bounds.right - self._bounds.left, self._bounds.top - self._bounds.bottom
-        box = shape.box
-        is_band = box.right - box.left >= _BAND_SHARE * wide or box.top - box.bottom >= _BAND_SHARE * high
-        return is_band or self._covered(shape) >= _FRAME_SHARE
+        box, page = shape.box, self._bounds
+        is_band = box.width >= _BAND_SHARE * page.width or box.height >= _BAND_SHARE * page.height
+        return is_band or shape.box.share_of(self._bounds) >= _FRAME_SHARE
 
     def drawing(self, group: _Group) -> PdfFigure | None:
         """Return the figure that a group forms, with its labels; None if the group is not a figure."""
@@ -158,13 +157,13 @@ class _FigurePage:
         return PdfFigure(_with_labels(_with_rules(group.box, self._rules), self._lines))
 
     def _is_figure(self, group: _Group) -> bool:
-        wide, high = group.box.right - group.box.left, group.box.top - group.box.bottom
+        wide, high = group.box.width, group.box.height
         if min(wide, high) < _MIN_DRAWN_POINTS:
             return False
         text = _text_share(group.box, self._lines)
         curves = group.count(ShapeKind.CURVE) + group.count(ShapeKind.DRAWING)
         marks, boxes = group.count(ShapeKind.MARK), group.count(ShapeKind.BOX)
-        inside = [rule for rule in self._rules if _has(group.box, _middle(rule))]
+        inside = [rule for rule in self._rules if group.box.contains(rule.middle)]
         if self._is_text(group.box, curves + marks + boxes + len(inside)):
             return False
         if curves + marks >= _MIN_CURVES and curves:
@@ -182,7 +181,7 @@ class _FigurePage:
 
     def _is_text(self, area: Box, parts: int) -> bool:
         """Return whether an area is text with a few lines around it: a listing, or lines that begin at one edge."""
-        inside = [line for line in self._lines if _has(area, _middle(line.box))]
+        inside = [line for line in self._lines if area.contains(line.box.middle)]
         if len(inside) < _MIN_TEXT_LINES:
             return False
         edges = Counter(round(line.box.left / _EDGE_TOLERANCE) for line in inside if len(line.text) > 3)
@@ -192,7 +191,7 @@ class _FigurePage:
 
 def _is_picture(group: _Group) -> bool:
     """Return whether pictures show something, rather than an icon in a line."""
-    side = min(group.box.right - group.box.left, group.box.top - group.box.bottom)
+    side = min(group.box.width, group.box.height)
     density = max(shape.density for shape in group.shapes)
     return side >= _MIN_PICTURE_POINTS and side * density >= MIN_SIDE_PIXELS
 
@@ -206,20 +205,16 @@ def _picture(group: _Group) -> PdfFigure:
 def _merge_figures(figures: Sequence[PdfFigure]) -> list[PdfFigure]:
     """Join figures that overlap, such as a screenshot and the arrows on it."""
     merged: list[PdfFigure] = []
-    for figure in sorted(figures, key=lambda figure: -_area(figure.box)):
+    for figure in sorted(figures, key=lambda figure: -figure.box.area):
         for at, other in enumerate(merged):
-            shared = _area(figure.box.within(other.box))
-            if shared >= _MIN_SHARED * _area(figure.box):
+            shared = figure.box.within(other.box).area
+            if shared >= _MIN_SHARED * figure.box.area:
                 density, pixels = max(figure.density, other.density), max(figure.pixels, other.pixels)
                 merged[at] = PdfFigure(_bounding_box((figure.box, other.box)), density, pixels)
                 break
         else:
             merged.append(figure)
     return merged
-
-
-def _is_text_box(box: Box, lines: Sequence[PlacedLine]) -> bool:
-    return _area(box) >= _MIN_TEXT_BOX_AREA and _text_share(box, lines) > _TEXT_BOX_SHARE
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------
@@ -233,7 +228,7 @@ def _group_near(shapes: Sequence[DrawnShape], bounds: Box) -> list[_Group]:
     """
     from scipy import ndimage
 
-    wide, high = int((bounds.right - bounds.left) / _CELL) + 2, int((bounds.top - bounds.bottom) / _CELL) + 2
+    wide, high = int(bounds.width / _CELL) + 2, int(bounds.height / _CELL) + 2
     grid = np.zeros((min(high, _MAX_CELLS), min(wide, _MAX_CELLS)), dtype=np.bool_)
     places: list[tuple[int, int]] = []
     for shape in shapes:
@@ -252,7 +247,7 @@ def _group_near(shapes: Sequence[DrawnShape], bounds: Box) -> list[_Group]:
 def _joined_groups(groups: list[_Group], lines: Sequence[PlacedLine]) -> list[_Group]:
     """Join groups that are not far apart and have no line of text between them."""
     separating = [line for line in lines if len(line.text) >= _MIN_SEPARATING_LENGTH or begins_as_caption(line.text)]
-    groups = sorted(groups, key=lambda group: -_area(group.box))[:_MAX_GROUPS]
+    groups = sorted(groups, key=lambda group: -group.box.area)[:_MAX_GROUPS]
     for _ in range(_JOINING_ROUNDS):
         joined: list[_Group] = []
         for group in groups:
@@ -273,8 +268,8 @@ def _are_separated(first: Box, second: Box, lines: Iterable[PlacedLine]) -> bool
     """Return whether a line of text is between two boxes, or in the box around them but in neither of them."""
     whole = _bounding_box((first, second))
     for line in lines:
-        middle = _middle(line.box)
-        if _has(whole, middle) and not _has(first, middle) and not _has(second, middle):
+        middle = line.box.middle
+        if whole.contains(middle) and not first.contains(middle) and not second.contains(middle):
             return True
     return False
 
@@ -291,13 +286,13 @@ class _BoxUse:
     """
 
     def __init__(self, area: Box, page_boxes: Sequence[Box], lines: Sequence[PlacedLine]) -> None:
-        boxes = [box for box in page_boxes if _has(area, _middle(box))]
-        middles = [_middle(line.box) for line in lines if _has(area, _middle(line.box))]
-        filled = [box for box in boxes if any(_has(box, middle) for middle in middles)]
+        boxes = [box for box in page_boxes if area.contains(box.middle)]
+        middles = [line.box.middle for line in lines if area.contains(line.box.middle)]
+        filled = [box for box in boxes if any(box.contains(middle) for middle in middles)]
         self.have_text = len(filled) >= _MIN_FILLED_CELLS * len(boxes)
-        wide, high = area.right - area.left, area.top - area.bottom
-        rows = [b for b in boxes if b.right - b.left > _MIN_ROW_WIDTH * wide and b.top - b.bottom < high / 2]
-        in_rows = sum(any(_has(row, middle) for row in rows) for middle in middles)
+        wide, high = area.width, area.height
+        rows = [b for b in boxes if b.width > _MIN_ROW_WIDTH * wide and b.height < high / 2]
+        in_rows = sum(any(row.contains(middle) for row in rows) for middle in middles)
         are_rows = bool(rows) and in_rows >= _MIN_LINES_IN_ROWS * len(middles)
         self.are_cells = are_rows or (self.have_text and _meet(filled[:_MAX_MEETING_BOXES]))
 
@@ -315,7 +310,7 @@ def _text_share(box: Box, lines: Iterable[PlacedLine]) -> float:
     for _, (x0, y0, x1, y1) in lines:
         if x0 < right and x1 > left and y0 < top and y1 > bottom:
             covered += (min(x1, right) - max(x0, left)) * (min(y1, top) - max(y0, bottom))
-    return covered / max(_area(box), 1.0)
+    return covered / max(box.area, 1.0)
 
 
 def _with_rules(box: Box, rules: Sequence[Box]) -> Box:
@@ -359,10 +354,10 @@ def _is_label(line: PlacedLine, box: Box, drawn: Box) -> bool:
         return False
     if gap <= _LABEL_GAP:
         return True
-    (x, y), (middle_x, middle_y) = _middle(line.box), _middle(box)
-    is_across = abs(x - middle_x) <= _MAX_TITLE_SHIFT * (box.right - box.left)
-    is_upright = line.box.top - line.box.bottom > line.box.right - line.box.left
-    is_along = is_upright and abs(y - middle_y) <= _MAX_TITLE_SHIFT * (box.top - box.bottom)
+    (x, y), (middle_x, middle_y) = line.box.middle, box.middle
+    is_across = abs(x - middle_x) <= _MAX_TITLE_SHIFT * box.width
+    is_upright = line.box.height > line.box.width
+    is_along = is_upright and abs(y - middle_y) <= _MAX_TITLE_SHIFT * box.height
     return len(line.text) <= _MAX_TITLE_LENGTH and (is_across or is_along)
 
 
@@ -370,17 +365,7 @@ def _is_label(line: PlacedLine, box: Box, drawn: Box) -> bool:
 
 
 def _bounding_box(boxes: Iterable[Box]) -> Box:
-    found = list(boxes)
-    return Box(
-        min(box.left for box in found),
-        min(box.bottom for box in found),
-        max(box.right for box in found),
-        max(box.top for box in found),
-    )
-
-
-def _area(box: Box) -> float:
-    return max(0.0, box.right - box.left) * max(0.0, box.top - box.bottom)
+    return box_around([corner for box in boxes for corner in ((box.left, box.bottom), (box.right, box.top))])
 
 
 def _gap(first: Box, second: Box) -> float:
@@ -388,11 +373,3 @@ def _gap(first: Box, second: Box) -> float:
     across = max(first.left, second.left) - min(first.right, second.right)
     down = max(first.bottom, second.bottom) - min(first.top, second.top)
     return max(across, down, 0.0)
-
-
-def _middle(box: Box) -> tuple[float, float]:
-    return (box.left + box.right) / 2, (box.bottom + box.top) / 2
-
-
-def _has(box: Box, point: tuple[float, float]) -> bool:
-    return box.left <= point[0] <= box.right and box.bottom <= point[1] <= box.top

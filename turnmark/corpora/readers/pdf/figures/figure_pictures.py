@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pypdfium2
-import pypdfium2.raw as pdfium
 from PIL import Image, ImageChops
 
 from turnmark.corpora.readers.pdf.figures.figure_places import FigurePlaces
+from turnmark.corpora.readers.pdf.page.geometry import Box, box_around
 from turnmark.corpora.readers.pdf.page.page_records import PdfFigure, PdfPage
-from turnmark.corpora.readers.pictures.collector import MAX_PICTURES, PictureCollector, is_large_enough
+from turnmark.corpora.readers.pdf.page.pdfium_calls import device_point
+from turnmark.corpora.readers.pictures.collector import (
+    MAX_PICTURES,
+    NOT_DRAWABLE,
+    TOO_MANY_PICTURES,
+    PictureCollector,
+    is_large_enough,
+)
 from turnmark.corpora.readers.pictures.conversion import MAX_PIXELS, MAX_SIDE_PIXELS, encode_image
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Picture, ShareBox
@@ -85,13 +91,13 @@ def _figure_images(
     try:
         for figure in figures:
             if len(collector.pictures) >= MAX_PICTURES:
-                collector.count_surplus()
+                collector.left_out[TOO_MANY_PICTURES] += 1
             elif figure.pixels > MAX_PIXELS:
-                collector.count_undrawable()
+                collector.left_out[NOT_DRAWABLE] += 1
             elif (shares := _shares(page, figure)) is not None:
                 yield _draw(page, figure, shares)
     except pypdfium2.PdfiumError:
-        collector.count_undrawable()
+        collector.left_out[NOT_DRAWABLE] += 1
     finally:
         page.close()
 
@@ -131,17 +137,8 @@ def _content_box(image: Image.Image) -> tuple[int, int, int, int]:
 
 def _shares(page: pypdfium2.PdfPage, figure: PdfFigure) -> ShareBox | None:
     """Return the place of a figure as shares of the page as seen; None if it is outside of the page."""
-    corners = [
-        _share(page, x, y) for x in (figure.box.left, figure.box.right) for y in (figure.box.bottom, figure.box.top)
-    ]
-    xs, ys = [min(max(x, 0.0), 1.0) for x, _ in corners], [min(max(y, 0.0), 1.0) for _, y in corners]
-    shares = (min(xs), min(ys), max(xs), max(ys))
+    pixels = [device_point(page, (_VIRTUAL_PIXELS, _VIRTUAL_PIXELS), x, y) for x, y in figure.box.corners]
+    shares = box_around([(x / _VIRTUAL_PIXELS, y / _VIRTUAL_PIXELS) for x, y in pixels]).within(Box(0, 0, 1, 1))
     width, height = page.get_size()
     # pdfium refuses to draw less than a pixel.
     return shares if (shares[2] - shares[0]) * width >= 1 and (shares[3] - shares[1]) * height >= 1 else None
-
-
-def _share(page: pypdfium2.PdfPage, x: float, y: float) -> tuple[float, float]:
-    across, down = ctypes.c_int(), ctypes.c_int()
-    pdfium.FPDF_PageToDevice(page, 0, 0, _VIRTUAL_PIXELS, _VIRTUAL_PIXELS, 0, x, y, across, down)
-    return across.value / _VIRTUAL_PIXELS, down.value / _VIRTUAL_PIXELS

@@ -49,7 +49,7 @@ class FigurePlaces:
         """Return the place of a figure on a page, which is counted from 0."""
         box = page.upright(figure.box)
         items = [item for item in self._items.get(index, ()) if item.x0 < box.right and item.x1 > box.left]
-        covers = (box.top - box.bottom) * (box.right - box.left) > _WHOLE_PAGE_SHARE * page.width * page.height
+        covers = box.area > _WHOLE_PAGE_SHARE * page.width * page.height
         caption = _caption(items, box)
         block = self._block_of(index, caption) if caption is not None else None
         if block is not None:

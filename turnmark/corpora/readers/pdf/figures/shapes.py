@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from turnmark.corpora.readers.pdf.figures.drawings import MAX_NESTING, MAX_OBJECTS, rules_of_path
-from turnmark.corpora.readers.pdf.page.geometry import Box
+from turnmark.corpora.readers.pdf.figures.drawings import MAX_NESTING, MAX_OBJECTS, MAX_RULE_WIDTH, rules_of_path
+from turnmark.corpora.readers.pdf.page.geometry import Box, box_around
 from turnmark.corpora.readers.pdf.page.page_records import Rule
 
-_MAX_RULE_WIDTH = 2.5  # points; a box at most this thick is a rule
 _MIN_MARK_SIZE = 0.4  # points; anything smaller is not visible
 _MAX_MARK_SIZE = 9.0  # points; a shape at most this wide and high is a mark, such as a point of a chart or an arrowhead
 _MAX_BOX_SEGMENTS = 8  # of an outline that may be a box; a line with more segments is a curve of a chart
@@ -106,7 +105,7 @@ class _ShapeReader:
         if not _overlaps(box, self._bounds):
             return
         if kind == pdfium.FPDF_PAGEOBJ_PATH:
-            if max(box.right - box.left, box.top - box.bottom) >= _MIN_MARK_SIZE:
+            if max(box.width, box.height) >= _MIN_MARK_SIZE:
                 yield DrawnShape(_kind_of_path(drawn, box), box)
         elif kind == pdfium.FPDF_PAGEOBJ_IMAGE:
             yield _picture(drawn, box)
@@ -122,7 +121,7 @@ class _ShapeReader:
         if not pdfium.FPDFPageObj_GetMatrix(form, ctypes.byref(own)):
             return
         inner = _combine_matrices(own, matrix)
-        if count <= 2 or _share(box, self._bounds) >= _WHOLE_PAGE_SHARE:
+        if count <= 2 or box.share_of(self._bounds) >= _WHOLE_PAGE_SHARE:
             for index in range(min(count, MAX_OBJECTS)):
                 drawn = pdfium.FPDFFormObj_GetObject(form, index)
                 yield from self._shapes(drawn, pdfium.FPDFPageObj_GetType(drawn), inner, depth + 1)
@@ -139,7 +138,7 @@ class _ShapeReader:
 def _picture(drawn: Any, box: Box) -> DrawnShape:
     width, height = ctypes.c_uint(), ctypes.c_uint()
     known = pdfium.FPDFImageObj_GetImagePixelSize(drawn, ctypes.byref(width), ctypes.byref(height))
-    wide, high = max(box.right - box.left, 0.1), max(box.top - box.bottom, 0.1)
+    wide, high = max(box.width, 0.1), max(box.height, 0.1)
     # A picture may be turned by 90 degrees, so the longer sides are compared.
     density = max(width.value, height.value) / max(wide, high) if known else 1.0
     pixels = width.value * height.value if known else 0
@@ -152,10 +151,10 @@ def _picture(drawn: Any, box: Box) -> DrawnShape:
 
 
 def _kind_of_path(path: Any, box: Box) -> ShapeKind:
-    wide, high = box.right - box.left, box.top - box.bottom
+    wide, high = box.width, box.height
     if max(wide, high) <= _MAX_MARK_SIZE:
         return ShapeKind.MARK
-    if min(wide, high) <= _MAX_RULE_WIDTH:
+    if min(wide, high) <= MAX_RULE_WIDTH:
         return ShapeKind.RULE
     count = pdfium.FPDFPath_CountSegments(path)
     return ShapeKind.BOX if count <= _MAX_ROUNDED_SEGMENTS and _is_box(path, count) else ShapeKind.CURVE
@@ -183,11 +182,8 @@ def _is_box(path: Any, count: int) -> bool:
 def _transform_box(box: Box, matrix: Any) -> Box:
     if matrix is None:
         return box
-    corners = [(x, y) for x in (box.left, box.right) for y in (box.bottom, box.top)]
     a, b, c, d, e, f = matrix
-    xs = [a * x + c * y + e for x, y in corners]
-    ys = [b * x + d * y + f for x, y in corners]
-    return Box(min(xs), min(ys), max(xs), max(ys))
+    return box_around([(a * x + c * y + e, b * x + d * y + f) for x, y in box.corners])
 
 
 def _combine_matrices(own: Any, outer: Any) -> tuple[float, float, float, float, float, float]:
@@ -207,11 +203,4 @@ def _combine_matrices(own: Any, outer: Any) -> tuple[float, float, float, float,
 
 def _overlaps(box: Box, bounds: Box) -> bool:
     inside = box.within(bounds)
-    return inside.right >= inside.left and inside.top >= inside.bottom
-
-
-def _share(box: Box, bounds: Box) -> float:
-    """Return the share of a box that another one covers."""
-    inside = box.within(bounds)
-    area = max(0.0, inside.right - inside.left) * max(0.0, inside.top - inside.bottom)
-    return area / max((bounds.right - bounds.left) * (bounds.top - bounds.bottom), 1.0)
+    return inside.width >= 0 and inside.height >= 0

@@ -6,6 +6,7 @@ The direction of a text is the angle, in degrees counterclockwise, by which its 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,11 +23,38 @@ class Box(NamedTuple):
     right: float
     top: float
 
+    @property
+    def width(self) -> float:
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        return self.top - self.bottom
+
+    @property
+    def area(self) -> float:
+        """The area; 0 if the edges are in the wrong order."""
+        return max(0.0, self.width) * max(0.0, self.height)
+
+    @property
+    def middle(self) -> tuple[float, float]:
+        return (self.left + self.right) / 2, (self.bottom + self.top) / 2
+
+    @property
+    def corners(self) -> list[tuple[float, float]]:
+        return [(x, y) for x in (self.left, self.right) for y in (self.bottom, self.top)]
+
+    def contains(self, point: tuple[float, float]) -> bool:
+        """Return whether a point is in the box or on its edge."""
+        return self.left <= point[0] <= self.right and self.bottom <= point[1] <= self.top
+
+    def share_of(self, bounds: Box) -> float:
+        """Return the share of another box that this one covers."""
+        return self.within(bounds).area / max(bounds.area, 1.0)
+
     def turned(self, degrees: float) -> Box:
-        """Return the box around this box, placed as `turned_point` places its corners."""
-        corners = [turn_point(x, y, degrees) for x in (self.left, self.right) for y in (self.bottom, self.top)]
-        xs, ys = [x for x, _ in corners], [y for _, y in corners]
-        return Box(min(xs), min(ys), max(xs), max(ys))
+        """Return the box around this box, placed as `turn_point` places its corners."""
+        return box_around([turn_point(x, y, degrees) for x, y in self.corners])
 
     def moved(self, across: float, up: float) -> Box:
         """Return the box at another place."""
@@ -40,6 +68,12 @@ class Box(NamedTuple):
             min(self.right, bounds.right),
             min(self.top, bounds.top),
         )
+
+
+def box_around(points: Iterable[tuple[float, float]]) -> Box:
+    """Return the smallest box that contains all points."""
+    xs, ys = zip(*points, strict=True)
+    return Box(min(xs), min(ys), max(xs), max(ys))
 
 
 def direction_of(a: float, b: float) -> float:
@@ -79,11 +113,11 @@ def turn_point(x: float, y: float, degrees: float) -> tuple[float, float]:
 def letter_box(around: Box, degrees: float, size: float) -> Box:
     """Return the box of a letter in the coordinates of its direction, given the upright box around it."""
     cos, sin = (abs(part) for part in _cos_sin(degrees))
-    wide, high = around.right - around.left, around.top - around.bottom
+    wide, high = around.width, around.height
     difference = cos * cos - sin * sin
     if abs(difference) >= _MIN_EXTENT_DIFFERENCE:
         width, height = (wide * cos - high * sin) / difference, (high * cos - wide * sin) / difference
     else:
         width, height = max(wide / cos - size, 0.3 * size), size
-    x, y = turn_point((around.left + around.right) / 2, (around.bottom + around.top) / 2, degrees)
+    x, y = turn_point(*around.middle, degrees)
     return Box(x - width / 2, y - height / 2, x + width / 2, y + height / 2)

@@ -41,6 +41,13 @@ def font_of(text: int, index: int) -> int | None:
     return font
 
 
+def device_point(page: Any, size: tuple[int, int], x: float, y: float) -> tuple[int, int]:
+    """Return the pixel of a point in a picture of a page, which pdfium turns like the page."""
+    across, down = ctypes.c_int(), ctypes.c_int()
+    pdfium.FPDF_PageToDevice(page, 0, 0, *size, 0, x, y, across, down)
+    return across.value, down.value
+
+
 def font_name(font: int) -> str:
     """Return the name of a font, up to 255 bytes; empty if it has none."""
     buffer = ctypes.create_string_buffer(256)
