@@ -93,15 +93,37 @@ def test_codes_and_other_texts_stay_text(cells: list[str]) -> None:
     assert types_of(cells)[0].kind == "text"
 
 
-@pytest.mark.parametrize("label", ["PLZ", "Postal code", "ZIP", "Telefon", "ISBN", "Phone number"])
-def test_a_label_says_that_digits_are_a_code(label: str) -> None:
-    assert types_of(["12345", "23456"], labels=[label])[0].kind == "text"
+@pytest.mark.parametrize(
+    ("label", "cells", "kind"),
+    [
+        *[(label, ["12345", "23456"], "text")
+          for label in ("PLZ", "Postal code", "ZIP", "Telefon", "ISBN", "Phone number")],
+        ("Version", ["4.10", "5.04", "6.06"], "text"),
+        ("Version", ["8", "9", "10"], "integer"),
+        ("Price", ["4.10", "5.04", "6.06"], "real"),
+    ],
+)  # fmt: skip
+def test_a_label_says_that_digits_are_a_code_or_a_version(label: str, cells: list[str], kind: str) -> None:
+    assert types_of(cells, labels=[label])[0].kind == kind
 
 
-def test_a_column_decides_what_separates_its_decimals() -> None:
-    assert values(["1.234", "5.678", "1.234,5"]) == [1234, 5678, 1234.5]
-    assert values(["1,234", "5,678", "1,234.5"]) == [1234, 5678, 1234.5]
-    assert values(["1.234.567", "2.345"]) == [1234567, 2345]
+@pytest.mark.parametrize(
+    ("cells", "language", "expected"),
+    [
+        # the column decides what separates its decimals, or else the language
+        (["1.234", "5.678", "1.234,5"], "", [1234, 5678, 1234.5]),
+        (["1,234", "5,678", "1,234.5"], "", [1234, 5678, 1234.5]),
+        (["1.234.567", "2.345"], "", [1234567, 2345]),
+        (["1.234", "5.678"], "de", [1234, 5678]),
+        (["1.234", "5.678"], "en", [1.234, 5.678]),
+        (["1,234", "5,678"], "de", [1.234, 5.678]),
+        (["1,234", "5,678"], "en", [1234, 5678]),
+        (["1,147", "932", "2011"], "de", [1.147, 932, 2011]),  # 2011 has no mark, so the mark may be of decimals
+        (["1.234,5", "1,234.5", "7.000"], "", [1234.5, 1234.5, None]),  # ambiguous next to both kinds
+    ],
+)
+def test_separator_of_decimals(cells: list[str], language: str, expected: list[CellValue]) -> None:
+    assert values(cells, language=language) == expected
 
 
 def test_the_other_columns_of_a_file_decide_for_an_ambiguous_one() -> None:
@@ -109,13 +131,6 @@ def test_the_other_columns_of_a_file_decide_for_an_ambiguous_one() -> None:
     assert ambiguous.value("1.234") == 1234
     ambiguous, _ = types_of(["1.234", "5.678"], ["2.5", "3.75"])
     assert ambiguous.value("1.234") == 1.234
-
-
-def test_the_language_decides_if_no_column_does() -> None:
-    assert values(["1.234", "5.678"], language="de") == [1234, 5678]
-    assert values(["1.234", "5.678"], language="en") == [1.234, 5.678]
-    assert values(["1,234", "5,678"], language="de") == [1.234, 5.678]
-    assert values(["1,234", "5,678"], language="en") == [1234, 5678]
 
 
 @pytest.mark.parametrize("language", ["de", "en"])
@@ -126,10 +141,6 @@ def test_marks_next_to_whole_numbers_of_three_digits_group_thousands(mark: str, 
     assert column.kind == "integer"
     assert [column.value(cell) for cell in (f"1{mark}147", "932", f"12{mark}005")] == [1147, 932, 12005]
     assert decimals.value(other[0]) == 7.4
-
-
-def test_whole_numbers_of_four_digits_without_a_mark_say_nothing_about_thousands() -> None:
-    assert values(["1,147", "932", "2011"], language="de") == [1.147, 932, 2011]
 
 
 def test_ambiguous_columns_of_a_file_that_contradicts_itself_are_whole_numbers() -> None:
@@ -149,10 +160,6 @@ def test_versions_do_not_decide_for_the_other_columns() -> None:
 def test_grouped_numbers_next_to_short_ones_are_read_back(long: list[int], short: int, mark: str) -> None:
     cells = [f"{number:,}".replace(",", mark) for number in long]
     assert values([*cells, str(short)]) == [*long, short]
-
-
-def test_an_ambiguous_number_in_a_column_of_both_kinds_has_no_value() -> None:
-    assert values(["1.234,5", "1,234.5", "7.000"]) == [1234.5, 1234.5, None]
 
 
 @pytest.mark.parametrize(
@@ -181,15 +188,11 @@ def test_dates_of_many_forms(cells: list[str], expected: list[str]) -> None:
 def test_one_cell_decides_the_order_of_day_and_month() -> None:
     assert values(["03/04/2024", "13/04/2024"]) == ["2024-04-03", "2024-04-13"]
     assert values(["03/04/2024", "04/13/2024"]) == ["2024-03-04", "2024-04-13"]
+    assert values(["05/05/2024", "06/06/2024"]) == ["2024-05-05", "2024-06-06"]
     ambiguous, _ = types_of(["03/04/2024", "05/06/2024"], ["13/04/2024", "14/04/2024"])
     assert ambiguous.value("03/04/2024") == "2024-04-03"
-
-
-def test_days_and_months_that_cannot_be_told_apart_stay_text() -> None:
-    assert types_of(["03/04/2024", "05/06/2024"])[0].kind == "text"
-    assert types_of(["13/04/2024", "04/13/2024"])[0].kind == "text"
-    assert types_of(["03/04/24", "13/04/24"])[0].kind == "text"
-    assert values(["05/05/2024", "06/06/2024"]) == ["2024-05-05", "2024-06-06"]
+    for cells in (["03/04/2024", "05/06/2024"], ["13/04/2024", "04/13/2024"], ["03/04/24", "13/04/24"]):
+        assert types_of(cells)[0].kind == "text"
 
 
 def test_impossible_dates_have_no_value() -> None:
@@ -242,53 +245,35 @@ def totals(rows: Sequence[tuple[str, ...]], numeric: Sequence[bool]) -> list[int
     return found
 
 
+TEAMS = [("Ann", "4/9", "44", "8"), ("Ben", "33/77", "43", "72")]
+
+
 @pytest.mark.parametrize(
-    "label", ["Total", "Summe:", "Gesamt", "Grand total", "合計", "Итого", "Total général", "**Total**"]
-)
-def test_rows_with_the_label_of_a_total_are_marked(label: str) -> None:
-    rows = [("a", "1"), ("b", "2"), (label, "9")]
-    assert totals(rows, [False, True]) == [2]
-
-
-def test_a_row_without_a_label_is_marked_if_its_numbers_are_sums() -> None:
-    rows = [
-        ("a", "1", "10"),
-        ("b", "2", "20"),
-        ("", "3", "30"),
-        ("c", "4", "40"),
-        ("d", "5", "50"),
-        ("", "9", "90"),
-        ("", "12", "120"),
-    ]
-    assert totals(rows, [False, True, True]) == [2, 5, 6]
-
-
-def test_names_that_begin_like_a_total_are_no_total() -> None:
-    rows = [("Doom", "5"), ("Quake", "9"), ("Total Annihilation", "12"), ("Total War", "99")]
-    assert totals(rows, [False, True]) == []
-    assert totals([("North", "5"), ("South", "9"), ("Total sales", "14")], [False, True]) == [2]
-
-
-def test_a_total_is_marked_next_to_percentages_and_other_texts() -> None:
-    rows = [("Ann", "4/9", "44", "8"), ("Ben", "33/77", "43", "72"), ("Team totals", "37/86", "43", "80")]
-    assert totals(rows, [False, False, True, True]) == [2]
-    assert totals([*rows[:2], ("Game totals", "1/2", "50", "9")], [False, False, True, True]) == []
+    ("rows", "numeric", "found"),
+    [
+        *[([("a", "1"), ("b", "2"), (label, "9")], [False, True], [2])
+          for label in ("Total", "Summe:", "Gesamt", "Grand total", "合計", "Итого", "Total général", "**Total**")],
+        # without a label, the numbers are sums
+        ([("a", "1", "10"), ("b", "2", "20"), ("", "3", "30"), ("c", "4", "40"), ("d", "5", "50"), ("", "9", "90"),
+          ("", "12", "120")], [False, True, True], [2, 5, 6]),
+        # names that begin like a total
+        ([("Doom", "5"), ("Quake", "9"), ("Total Annihilation", "12"), ("Total War", "99")], [False, True], []),
+        ([("North", "5"), ("South", "9"), ("Total sales", "14")], [False, True], [2]),
+        # next to percentages and other texts
+        ([*TEAMS, ("Team totals", "37/86", "43", "80")], [False, False, True, True], [2]),
+        ([*TEAMS, ("Game totals", "1/2", "50", "9")], [False, False, True, True], []),
+        # a table of numbers alone
+        ([("1", "1"), ("2", "2"), ("3", "3")], [True, True], []),
+    ],
+)  # fmt: skip
+def test_finds_rows_of_totals(rows: list[tuple[str, ...]], numeric: list[bool], found: list[int]) -> None:
+    assert totals(rows, numeric) == found
 
 
 def test_the_label_of_a_total_may_be_in_a_column_of_numbers() -> None:
     search = TotalRows([True, True])
     rows = [(["1998", "5"], [1998, 5]), (["1999", "7"], [1999, 7]), (["Total", "12"], [None, 12])]
     assert [search.is_total(cells, numbers) for cells, numbers in rows] == [False, False, True]
-
-
-def test_a_table_of_numbers_alone_has_no_totals() -> None:
-    assert totals([("1", "1"), ("2", "2"), ("3", "3")], [True, True]) == []
-
-
-def test_versions_with_a_point_stay_text() -> None:
-    assert types_of(["4.10", "5.04", "6.06"], labels=["Version"])[0].kind == "text"
-    assert types_of(["8", "9", "10"], labels=["Version"])[0].kind == "integer"
-    assert types_of(["4.10", "5.04", "6.06"], labels=["Price"])[0].kind == "real"
 
 
 LABELS = ["Towns", "Population", "Male", "Female", "Notes"]

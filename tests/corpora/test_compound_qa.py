@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.corpora.reading import JSON, jsonl
+from tests.corpora.reading import jsonl
 from tests.corpora.reading import write as write_files
 from turnmark.core.errors import RequestError
 from turnmark.corpora.benchmarks import compound_qa
-from turnmark.corpora.types import Problem
 
 FACTS = "data/Understanding/Understanding_Factual_Statement.jsonl"
 
@@ -119,10 +115,3 @@ def test_names_missing_files(tmp_path: Path) -> None:
         compound_qa.stream_tasks(tmp_path, ["Knowledge"], ["Cause-and-Effect"])
     with pytest.raises(RequestError, match="Compound-QA has no 'Riddles'; there are: Factual-Statement"):
         compound_qa.stream_tasks(tmp_path, types=["Riddles"])
-
-
-@given(st.dictionaries(st.sampled_from(sorted(row())), JSON))
-def test_any_field_value_gives_a_row_or_a_problem(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
-    root = write(tmp_path_factory.mktemp("any"), json.dumps(row(**changes)).encode())
-    (item,) = compound_qa.stream_tasks(root)
-    assert isinstance(item, Problem | compound_qa.CompoundQuestion)

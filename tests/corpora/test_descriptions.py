@@ -21,23 +21,26 @@ def document(*pictures: Picture, pages: tuple[int, ...] = ()) -> Document:
     return parse_markdown(TEXT, "kettle.md").model_copy(update={"pictures": pictures, "pages": pages})
 
 
+def describe(*pictures: Picture, pages: tuple[int, ...] = (), **texts: str) -> Document:
+    """Insert descriptions, named after their pictures."""
+    return insert_descriptions(document(*pictures, pages=pages), {name * 64: text for name, text in texts.items()}, "m")
+
+
 def texts_of(document: Document) -> list[str]:
     return [document.text[block.start : block.end] for block in document.blocks]
 
 
 def test_description_stands_where_its_picture_stood_under_a_mark_with_the_model():
-    described = insert_descriptions(
-        document(picture("a", TEXT.index("\n\n## Parts"))), {"a" * 64: "A kettle."}, "eyes-1"
-    )
-    assert "use it.\n\n[Picture described by eyes-1]\nA kettle.\n\n## Parts" in described.text
+    described = describe(picture("a", TEXT.index("\n\n## Parts")), a="A kettle.")
+    assert "use it.\n\n[Picture described by m]\nA kettle.\n\n## Parts" in described.text
     [placed] = described.descriptions
-    assert described.text[placed.start : placed.end] == "[Picture described by eyes-1]\nA kettle."
-    assert (placed.document, placed.model, described.pictures) == ("kettle.md", "eyes-1", ())
+    assert described.text[placed.start : placed.end] == "[Picture described by m]\nA kettle."
+    assert (placed.document, placed.model, described.pictures) == ("kettle.md", "m", ())
 
 
 def test_blocks_behind_a_description_still_show_their_text():
-    before = document(picture("a", TEXT.index("- lid")), picture("b", TEXT.index("- lid")), picture("c", len(TEXT)))
-    described = insert_descriptions(before, {"a" * 64: "One.", "b" * 64: "| x |\n|---|\n| 1 |", "c" * 64: "Two."}, "m")
+    pictures = picture("a", TEXT.index("- lid")), picture("b", TEXT.index("- lid")), picture("c", len(TEXT))
+    described = describe(*pictures, a="One.", b="| x |\n|---|\n| 1 |", c="Two.")
     assert texts_of(described) == [
         "# Kettle", "How to use it.", "## Parts", "[Picture described by m]\nOne.", "[Picture described by m]",
         "| x |\n|---|\n| 1 |", "- lid", "- spout", "End.", "[Picture described by m]\nTwo.",
@@ -46,32 +49,30 @@ def test_blocks_behind_a_description_still_show_their_text():
 
 def test_page_begins_behind_the_description_of_a_picture_at_the_end_of_the_page_before():
     at = TEXT.index("## Parts")
-    on_first = insert_descriptions(document(picture("a", at, page=1), pages=(0, at)), {"a" * 64: "One."}, "m")
+    on_first = describe(picture("a", at, page=1), pages=(0, at), a="One.")
     assert on_first.text[on_first.pages[1] :].startswith("## Parts")
-    on_second = insert_descriptions(document(picture("a", at, page=2), pages=(0, at)), {"a" * 64: "One."}, "m")
+    on_second = describe(picture("a", at, page=2), pages=(0, at), a="One.")
     assert on_second.text[on_second.pages[1] :].startswith("[Picture described by m]\nOne.\n\n## Parts")
 
 
 def test_picture_inside_a_block_is_described_behind_it():
-    described = insert_descriptions(document(picture("a", TEXT.index("to use"))), {"a" * 64: "One."}, "m")
+    described = describe(picture("a", TEXT.index("to use")), a="One.")
     assert "How to use it.\n\n[Picture described by m]" in described.text
 
 
 def test_repeated_picture_is_described_once_and_a_decoration_not_at_all():
-    before = document(picture("a", 8), picture("a", len(TEXT)), picture("b", 8))
-    described = insert_descriptions(before, {"a" * 64: "A logo.", "b" * 64: ""}, "m")
+    described = describe(picture("a", 8), picture("a", len(TEXT)), picture("b", 8), a="A logo.", b="")
     assert described.text.count("[Picture described by m]") == 1
     assert len(described.descriptions) == 1
 
 
 def test_document_without_a_description_is_unchanged():
-    assert insert_descriptions(document(picture("a", 8)), {}, "m").text == TEXT
+    assert describe(picture("a", 8)).text == TEXT
 
 
 def test_headings_of_a_description_become_bold_so_that_sections_keep_their_names():
-    described = insert_descriptions(
-        document(picture("a", TEXT.index("- lid"))), {"a" * 64: clean_description("# Title\n\nBody\n====\n\nText")}, "m"
-    )
+    description = clean_description("# Title\n\nBody\n====\n\nText")
+    described = describe(picture("a", TEXT.index("- lid")), a=description)
     assert "**Title**\n\n**Body**\n\nText" in described.text
     assert {passage.section for passage in chunk(described, regex_tokens, 40)} <= {"", "Parts", "Parts (continued)"}
 
@@ -90,10 +91,10 @@ def test_control_characters_of_a_description_are_removed():
 def test_mark_is_repeated_above_every_passage_of_a_long_description():
     rows = "".join(f"| week {number} | {number * 3} |\n" for number in range(60))
     table = f"A chart of weeks.\n\n| time | value |\n|---|---|\n{rows}"
-    described = insert_descriptions(document(picture("a", len(TEXT))), {"a" * 64: clean_description(table)}, "eyes")
+    described = describe(picture("a", len(TEXT)), a=clean_description(table))
     passages = [passage for passage in chunk(described, regex_tokens, 80) if "| week" in passage.text]
     assert len(passages) > 3
-    assert all("[Picture described by eyes]" in passage.shown_text for passage in passages)
+    assert all("[Picture described by m]" in passage.shown_text for passage in passages)
     assert all("| time | value |" in passage.shown_text for passage in passages)
     assert all(len(regex_tokens(passage.indexed_text)) <= 80 for passage in passages)
 
@@ -124,7 +125,7 @@ def test_no_row_of_a_described_chart_is_cut():
     for rows in range(4, 40):
         chart = "A chart of the utilization.\n\nX axis: 1 to 40.\n\n| Number of cores | solve | calc |\n|---|---|---|\n"
         chart += "".join(f"| {row} | ~{row},20 | ~{row},16 |\n" for row in range(rows))
-        described = insert_descriptions(document(picture("a", TEXT.index("- lid"))), {"a" * 64: chart.strip()}, "eyes")
+        described = describe(picture("a", TEXT.index("- lid")), a=chart.strip())
         for passage in chunk(described, regex_tokens, 120):
             lines = [line for line in passage.text.split("\n") if "~" in line]
             assert all(line.startswith("| ") and line.count("|") == 4 for line in lines), (rows, passage.text)

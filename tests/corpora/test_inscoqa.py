@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.corpora.reading import JSON, jsonl
+from tests.corpora.reading import jsonl
 from tests.corpora.reading import write as write_files
 from turnmark.core.errors import RequestError
 from turnmark.corpora import jsonl_rows
 from turnmark.corpora.benchmarks import inscoqa
-from turnmark.corpora.types import Message, Problem
+from turnmark.corpora.types import Message
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -95,12 +92,3 @@ def test_finds_splits_and_their_files(tmp_path: Path) -> None:
     names = ("train.jsonl", "validation.jsonl", "test.jsonl.bak")
     assert [inscoqa.split_named(root / name) for name in names] == ["train", None, None]
     assert inscoqa.split_named(root) is inscoqa.split_named(None) is None
-
-
-@given(st.dictionaries(st.sampled_from(sorted(row())), JSON))
-def test_any_field_value_gives_a_row_or_a_problem(tmp_path_factory: Any, changes: dict[str, Any]) -> None:
-    text = json.dumps(row(**changes)).encode()
-    root = tmp_path_factory.mktemp("any")
-    (root / "test.jsonl").write_bytes(text)
-    (item,) = inscoqa.stream_tasks(root)
-    assert isinstance(item, Problem | inscoqa.InscoqaTask)

@@ -34,12 +34,36 @@ def test_reads_headings_lists_and_tables(tmp_path: Path, suffix: str) -> None:
     assert "At nine in winter." in document.text
     assert "oil_x" in document.text.replace("\\", "")
     assert "10^6" in document.text
-
-
-def test_section_of_a_word_file_is_a_passage(tmp_path: Path) -> None:
-    document = read_one(by_pandoc(tmp_path / "a.docx"))
     passages = chunk(document, regex_tokens, 60)
-    assert passages[-1].heading == "The Mill › Gates › Wheels"
+    assert suffix != ".docx" or passages[-1].heading == "The Mill › Gates › Wheels"
+
+
+MAKE = "```\n# cd mill\n./configure \\\n    --water\n\nmake\n```\n"
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "options", "read"),
+    [
+        # a line break at the end is not a backslash
+        (".docx", "<h1>The<br>mill<br></h1><p>Of wood.<br><br></p><p>Of<br>stone.</p>", ["--from", "html"],
+         "# The mill\n\nOf wood.\n\nOf\nstone.\n"),
+        # paragraphs of code are one block; all of a text in fixed width is no code
+        (".odt", f"Build it:\n\n{MAKE}\nIt turns.\n\nSo it does.\n", [],
+         "Build it:\n\n    # cd mill\n    ./configure \\\n        --water\n\n    make\n\nIt turns.\n\nSo it does.\n"),
+        (".odt", MAKE, [], "\\# cd mill\n\n./configure \\\n\n--water\n\nmake\n"),
+        # the style of code in a book is not a language
+        (".epub", "# Mill\n\nSo:\n\n``` lua\nturn()\n```\n", [], "# Mill\n\nSo:\n\n    turn()\n"),
+        (".rst", "# Mill\n\nSo:\n\n``` lua\nturn()\n```\n", [], "So:\n\n``` lua\nturn()\n```\n"),
+        # a table of contents in a book is left out, other lists of links stay
+        (".epub", "# T\n\n- [Gates](#gates)\n  - [Wheels](#wheels)\n\nBut:\n\n- [Gates](#gates) are shut\n"
+         "- [Wheels](#wheels)\n\n## Gates\n\nx\n\n## Wheels\n\ny\n", [],
+         "# T\n\nBut:\n\n- Gates are shut\n- Wheels\n\n## Gates\n\nx\n\n## Wheels\n\ny\n"),
+    ],
+)  # fmt: skip
+def test_reads_breaks_code_and_contents_as_displayed(
+    tmp_path: Path, suffix: str, text: str, options: list[str], read: str
+) -> None:
+    assert read_one(by_pandoc(tmp_path / f"a{suffix}", text, *options)).text == read
 
 
 def test_numbered_headings_are_headings(tmp_path: Path) -> None:
@@ -56,37 +80,12 @@ def test_numbered_headings_are_headings(tmp_path: Path) -> None:
     ]
 
 
-def test_final_line_break_is_not_a_backslash(tmp_path: Path) -> None:
-    page = "<h1>The<br>mill<br></h1><p>Of wood.<br><br></p><p>Of<br>stone.</p>"
-    text = read_one(by_pandoc(tmp_path / "a.docx", page, "--from", "html")).text
-    assert text == "# The mill\n\nOf wood.\n\nOf\nstone.\n"
-
-
-MAKE = "```\n# cd mill\n./configure \\\n    --water\n\nmake\n```\n"
-
-
-def test_code_paragraphs_are_one_code_block(tmp_path: Path) -> None:
-    text = read_one(by_pandoc(tmp_path / "a.odt", f"Build it:\n\n{MAKE}\nIt turns.\n\nSo it does.\n")).text
-    code = "    # cd mill\n    ./configure \\\n        --water\n\n    make\n"
-    assert text == f"Build it:\n\n{code}\nIt turns.\n\nSo it does.\n"
-
-
-def test_fixed_width_text_is_not_code(tmp_path: Path) -> None:
-    assert "code" not in [kind for kind, *_ in told(read_one(by_pandoc(tmp_path / "a.odt", MAKE)))]
-
-
 @pytest.mark.parametrize("suffix", [".docx", ".odt", ".rtf"])
 def test_shell_prompt_begins_code(tmp_path: Path, suffix: str) -> None:
     markdown = "Type:\n\n\\$ make water\n\n\\$ make mill\n\n\\$ 5 are due.\n"
     document = read_one(by_pandoc(tmp_path / f"a{suffix}", markdown))
     assert [kind for kind, *_ in told(document)] == ["paragraph", "code", "paragraph"]
     assert "    $ make water\n    $ make mill\n" in document.text
-
-
-def test_code_style_of_a_book_is_not_a_language(tmp_path: Path) -> None:
-    for suffix, is_language in ((".epub", False), (".rst", True)):
-        text = read_one(by_pandoc(tmp_path / f"a{suffix}", "# Mill\n\nSo:\n\n``` lua\nturn()\n```\n")).text
-        assert ("lua" in text) == is_language, text
 
 
 def test_ruby_does_not_split_words_of_a_book(tmp_path: Path) -> None:
@@ -97,12 +96,6 @@ def test_ruby_does_not_split_words_of_a_book(tmp_path: Path) -> None:
         content = packed.read(name).replace("会kai議gi".encode(), "<ruby>会<rt>kai</rt>議<rt>gi</rt></ruby>".encode())
     assert b"<rt>" in content
     assert read_one(with_part(book, name, content)).text == "# T\n\nThe 会議 is over.\n"
-
-
-def test_leaves_out_table_of_contents_of_a_book(tmp_path: Path) -> None:
-    lists = "- [Gates](#gates)\n  - [Wheels](#wheels)\n\nBut:\n\n- [Gates](#gates) are shut\n- [Wheels](#wheels)\n"
-    text = read_one(by_pandoc(tmp_path / "a.epub", f"# T\n\n{lists}\n## Gates\n\nx\n\n## Wheels\n\ny\n")).text
-    assert text == "# T\n\nBut:\n\n- Gates are shut\n- Wheels\n\n## Gates\n\nx\n\n## Wheels\n\ny\n"
 
 
 def test_indented_comment_of_a_setting_is_not_a_heading(tmp_path: Path) -> None:
@@ -275,27 +268,21 @@ def test_decodes_letters_of_rich_text(tmp_path: Path, rtf: bytes, text: str) -> 
     assert read_one(tmp_path / "a.rtf").text == f"{text}\n"
 
 
-def test_reads_notebooks(tmp_path: Path) -> None:
-    cells = [
-        {"cell_type": "markdown", "metadata": {}, "source": ["# The Mill\n", "\n", "How it grinds."]},
-        {"cell_type": "code", "metadata": {}, "source": ["grind(1)"], "outputs": [], "execution_count": 1},
-    ]
-    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    document = read_one(write(tmp_path, {"a.ipynb": json.dumps(notebook)}) / "a.ipynb")
-    assert document.title == "The Mill"
-    assert [kind for kind, *_ in told(document)] == ["heading", "paragraph", "code"]
-
-
-def test_reads_visible_output_of_a_notebook(tmp_path: Path) -> None:
+def test_reads_cells_and_visible_output_of_a_notebook(tmp_path: Path) -> None:
     widget = {"application/vnd.jupyter.widget-view+json": {"model_id": "9a"}, "text/plain": ["Slider(7)"]}
     outputs = [
         {"output_type": "display_data", "metadata": {}, "data": widget},
         {"output_type": "error", "ename": "E", "evalue": "x", "traceback": ["\x1b[0;31mE\x1b[0m: {{ x }}"]},
     ]
-    cells = [{"cell_type": "code", "metadata": {}, "source": ["a"], "outputs": outputs, "execution_count": 1}]
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": ["# The Mill\n", "\n", "How it grinds."]},
+        {"cell_type": "code", "metadata": {}, "source": ["a"], "outputs": outputs, "execution_count": 1},
+    ]
     notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     document = read_one(write(tmp_path, {"a.ipynb": json.dumps(notebook)}) / "a.ipynb")
-    assert [text for kind, *_, text in told(document)] == ["``` python\na\n```", "Slider(7)\n\n    E: {{ x }}"]
+    assert document.title == "The Mill"
+    texts = ["# The Mill", "How it grinds.", "``` python\na\n```", "Slider(7)\n\n    E: {{ x }}"]
+    assert [text for *_, text in told(document)] == texts
 
 
 def test_reads_unparsable_markup_as_text(tmp_path: Path) -> None:
@@ -403,16 +390,6 @@ def test_reports_and_abandons_slow_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_progress_names_the_page() -> None:
     assert isolation._FileProgress("manual.pdf", 120, 1834).describe() == "reading manual.pdf, page 120 of 1,834"
-
-
-def test_removes_footnote_marks_of_a_book(tmp_path: Path) -> None:
-    """Joined to the number before it, a mark would change the number."""
-    page = (
-        '<h1>Tower</h1><p>In 2019<sup><a href="#n">3</a></sup> it cost 25<a href="#n"><span><sup>12</sup></span></a> '
-        'million, or 10<sup>6</sup> more. See <a href="#n">4</a>.</p><p id="n">The note.</p>'
-    )
-    document = read_one(by_pandoc(tmp_path / "a.epub", page, "--from=html"))
-    assert "In 2019 it cost 25 million, or 10^6 more. See 4." in document.text
 
 
 def test_blank_lines_do_not_end_a_list_of_asciidoc(tmp_path: Path) -> None:

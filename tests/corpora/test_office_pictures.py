@@ -36,13 +36,6 @@ Again:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "pictures"
-    made.mkdir()
-    return made
-
-
-@pytest.fixture
 def root(tmp_path: Path) -> Path:
     made = tmp_path / "source"
     made.mkdir()

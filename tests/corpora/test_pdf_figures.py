@@ -30,6 +30,13 @@ def photograph(size: tuple[int, int] = (300, 200), mode: str = "RGB") -> Image.I
     return image
 
 
+def placed(canvas: Any, image: Image.Image, *box: float, **options: Any) -> None:
+    """Draw a picture at a place with a width and height."""
+    from reportlab.lib.utils import ImageReader
+
+    canvas.drawImage(ImageReader(image), *box, **options)
+
+
 def page(path: Path, draw: Callable[[Any], None], caption: str = CAPTION) -> Path:
     """Make a PDF of one page with something drawn between two paragraphs."""
     from reportlab.pdfgen.canvas import Canvas
@@ -74,7 +81,6 @@ def bar_chart(canvas: Any) -> None:
 
 def described(path: Path, folder: Path) -> Document:
     """Read a PDF with its figures."""
-    folder.mkdir(exist_ok=True)
     with pictures_into(folder):
         return read_pdf(path, path.name)
 
@@ -85,9 +91,9 @@ def opened(folder: Path, document: Document) -> list[Image.Image]:
 
 
 @pytest.mark.parametrize("draw", [line_chart, bar_chart])
-def test_a_drawn_chart_is_a_picture_at_its_caption(tmp_path: Path, draw: Callable[[Any], None]) -> None:
+def test_a_drawn_chart_is_a_picture_at_its_caption(tmp_path: Path, folder: Path, draw: Callable[[Any], None]) -> None:
     path = page(tmp_path / "chart.pdf", draw)
-    document = described(path, tmp_path / "pictures")
+    document = described(path, folder)
     (picture,) = document.pictures
     assert (picture.page, picture.alt) == (1, CAPTION)
     assert document.text[: picture.start].endswith(CAPTION)
@@ -101,50 +107,44 @@ def test_a_drawn_chart_is_a_picture_at_its_caption(tmp_path: Path, draw: Callabl
     assert (plain.left_out["pictures"], plain.text, plain.pictures) == (1, document.text, ())
 
 
-def test_a_picture_without_a_caption_stands_after_the_text_above_it(tmp_path: Path) -> None:
-    from reportlab.lib.utils import ImageReader
-
-    path = page(
-        tmp_path / "photo.pdf", lambda canvas: canvas.drawImage(ImageReader(photograph()), 100, 250, 150, 100), ""
-    )
-    document = described(path, tmp_path / "pictures")
+def test_a_picture_without_a_caption_stands_after_the_text_above_it(tmp_path: Path, folder: Path) -> None:
+    path = page(tmp_path / "photo.pdf", lambda canvas: placed(canvas, photograph(), 100, 250, 150, 100), "")
+    document = described(path, folder)
     (picture,) = document.pictures
     assert document.text[: picture.start].endswith(BEFORE)
     assert (picture.width, picture.height) == (300, 200)
     assert picture.box == pytest.approx((100 / 400, 150 / 500, 250 / 400, 250 / 500), abs=0.01)
 
 
-def test_strips_are_one_picture_and_masked_pictures_stand_on_white(tmp_path: Path) -> None:
-    from reportlab.lib.utils import ImageReader
-
+def test_strips_are_one_picture_and_masked_pictures_stand_on_white(tmp_path: Path, folder: Path) -> None:
     whole = photograph()
 
     def strips(canvas: Any) -> None:
         for number in range(20):
-            strip = ImageReader(whole.crop((0, 10 * number, 300, 10 * number + 10)))
-            canvas.drawImage(strip, 100, 350 - 5 * number - 5, 150, 5)
+            strip = whole.crop((0, 10 * number, 300, 10 * number + 10))
+            placed(canvas, strip, 100, 350 - 5 * number - 5, 150, 5)
 
-    document = described(page(tmp_path / "strips.pdf", strips), tmp_path / "pictures")
+    document = described(page(tmp_path / "strips.pdf", strips), folder)
     assert [(each.width, each.height) for each in document.pictures] == [(300, 200)]
 
     clear = Image.new("RGBA", (300, 200), (0, 0, 0, 0))
     ImageDraw.Draw(clear).ellipse((50, 50, 250, 150), fill="blue")
     masked = page(
         tmp_path / "masked.pdf",
-        lambda canvas: canvas.drawImage(ImageReader(clear), 100, 250, 150, 100, mask="auto"),
+        lambda canvas: placed(canvas, clear, 100, 250, 150, 100, mask="auto"),
     )
-    (image,) = opened(tmp_path / "pictures", described(masked, tmp_path / "pictures"))
+    (image,) = opened(folder, described(masked, folder))
     assert image.convert("RGB").getpixel((5, 5)) == (255, 255, 255)
 
 
-def test_a_turned_page_gives_boxes_as_seen(tmp_path: Path) -> None:
+def test_a_turned_page_gives_boxes_as_seen(tmp_path: Path, folder: Path) -> None:
     import pypdfium2
 
     path = page(tmp_path / "chart.pdf", line_chart)
     with pypdfium2.PdfDocument(path) as file:
         file[0].set_rotation(90)
         file.save(tmp_path / "turned.pdf")
-    (picture,) = described(tmp_path / "turned.pdf", tmp_path / "pictures").pictures
+    (picture,) = described(tmp_path / "turned.pdf", folder).pictures
     assert picture.box is not None
     left, top, right, bottom = picture.box
     assert picture.height > picture.width  # the chart is wide on its page
@@ -182,58 +182,56 @@ def underlines(canvas: Any) -> None:
 
 @pytest.mark.parametrize("draw", [text_box, listing, formula, underlines])
 def test_boxes_of_text_listings_formulas_and_underlines_are_no_figures(
-    tmp_path: Path, draw: Callable[[Any], None]
+    tmp_path: Path, folder: Path, draw: Callable[[Any], None]
 ) -> None:
-    document = described(page(tmp_path / "page.pdf", draw, ""), tmp_path / "pictures")
+    document = described(page(tmp_path / "page.pdf", draw, ""), folder)
     assert document.pictures == ()
 
 
-def test_tables_are_no_figures(tmp_path: Path) -> None:
-    assert described(printed(tmp_path / "table.pdf"), tmp_path / "pictures").pictures == ()
+def test_tables_are_no_figures(tmp_path: Path, folder: Path) -> None:
+    assert described(printed(tmp_path / "table.pdf"), folder).pictures == ()
 
 
-def test_icons_in_a_line_and_backgrounds_of_a_page_are_no_figures(tmp_path: Path) -> None:
-    from reportlab.lib.utils import ImageReader
-
+def test_icons_in_a_line_and_backgrounds_of_a_page_are_no_figures(tmp_path: Path, folder: Path) -> None:
     def draw(canvas: Any) -> None:
-        canvas.drawImage(ImageReader(photograph((400, 500))), 0, 0, 400, 500)
-        canvas.drawImage(ImageReader(photograph()), 100, 250, 12, 8)
+        placed(canvas, photograph((400, 500)), 0, 0, 400, 500)
+        placed(canvas, photograph(), 100, 250, 12, 8)
         for number in range(8):
             canvas.drawString(30, 440 - 15 * number, AFTER)
 
-    assert described(page(tmp_path / "page.pdf", draw), tmp_path / "pictures").pictures == ()
+    assert described(page(tmp_path / "page.pdf", draw), folder).pictures == ()
 
 
-def test_a_logo_on_every_page_is_one_picture(tmp_path: Path) -> None:
-    from reportlab.lib.utils import ImageReader
+def test_a_logo_on_every_page_is_one_picture(tmp_path: Path, folder: Path) -> None:
     from reportlab.pdfgen.canvas import Canvas
 
-    logo = ImageReader(photograph())
+    logo = photograph()
     canvas = Canvas(str(tmp_path / "logo.pdf"), pagesize=(400, 500))
     for number in range(4):
-        canvas.drawImage(logo, 300, 440, 60, 40)
+        placed(canvas, logo, 300, 440, 60, 40)
         canvas.drawString(30, 300, f"{BEFORE} {number}")
         canvas.showPage()
     canvas.save()
-    assert len(described(tmp_path / "logo.pdf", tmp_path / "pictures").pictures) == 1
+    assert len(described(tmp_path / "logo.pdf", folder).pictures) == 1
     assert read_pdf(tmp_path / "logo.pdf", "logo.pdf").left_out["pictures"] == 1
 
 
-def test_scanned_pages_that_ocr_reads_are_no_pictures(tmp_path: Path) -> None:
+def test_scanned_pages_that_ocr_reads_are_no_pictures(tmp_path: Path, folder: Path) -> None:
     pytest.importorskip("rapidocr")
     scan(tmp_path / "scan.pdf", ["The gates are shut at night."] * 12)
-    assert described(tmp_path / "scan.pdf", tmp_path / "pictures").pictures == ()
+    assert described(tmp_path / "scan.pdf", folder).pictures == ()
 
 
-def test_scanned_pages_are_pictures_if_nothing_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scanned_pages_are_pictures_if_nothing_reads_them(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scan(tmp_path / "scan.pdf", ["The gates are shut at night."] * 12)
     monkeypatch.setattr(ocr, "is_installed", lambda: False)
-    document = described(tmp_path / "scan.pdf", tmp_path / "pictures")
+    document = described(tmp_path / "scan.pdf", folder)
     assert (document.text.strip(), [each.page for each in document.pictures]) == ("", [1])
 
 
-def test_very_many_pictures_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from reportlab.lib.utils import ImageReader
+def test_very_many_pictures_are_counted(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from reportlab.pdfgen.canvas import Canvas
 
     monkeypatch.setattr(figure_pictures, "MAX_PICTURES", 5)
@@ -241,28 +239,26 @@ def test_very_many_pictures_are_counted(tmp_path: Path, monkeypatch: pytest.Monk
     for number in range(8):
         image = photograph()
         ImageDraw.Draw(image).rectangle((0, 0, 10 * number + 20, 90), fill="blue")
-        canvas.drawImage(ImageReader(image), 100, 250, 150, 100)
+        placed(canvas, image, 100, 250, 150, 100)
         canvas.drawString(30, 460, BEFORE)
         canvas.showPage()
     canvas.save()
-    document = described(tmp_path / "many.pdf", tmp_path / "pictures")
+    document = described(tmp_path / "many.pdf", folder)
     assert len(document.pictures) == 5
     assert document.left_out["pictures after the first 1,000 of a file"] == 3
     assert read_pdf(tmp_path / "many.pdf", "many.pdf").left_out["pictures"] == 8
 
 
-def test_a_picture_of_very_many_pixels_is_counted_and_the_page_read(tmp_path: Path) -> None:
-    from reportlab.lib.utils import ImageReader
-
+def test_a_picture_of_very_many_pixels_is_counted_and_the_page_read(tmp_path: Path, folder: Path) -> None:
     bomb = Image.new("L", (9_000, 9_000), "white")
     bomb.paste(0, (0, 0, 4_000, 4_000))
-    path = page(tmp_path / "bomb.pdf", lambda canvas: canvas.drawImage(ImageReader(bomb), 100, 250, 150, 100))
-    document = described(path, tmp_path / "pictures")
+    path = page(tmp_path / "bomb.pdf", lambda canvas: placed(canvas, bomb, 100, 250, 150, 100))
+    document = described(path, folder)
     assert BEFORE in document.text
     assert (document.pictures, document.left_out["pictures that cannot be drawn"]) == ((), 1)
 
 
-def test_a_page_of_thousands_of_tiny_pictures_is_read(tmp_path: Path) -> None:
+def test_a_page_of_thousands_of_tiny_pictures_is_read(tmp_path: Path, folder: Path) -> None:
     from reportlab.lib.utils import ImageReader
 
     speck = ImageReader(Image.effect_noise((8, 8), 80).convert("RGB"))
@@ -271,14 +267,12 @@ def test_a_page_of_thousands_of_tiny_pictures_is_read(tmp_path: Path) -> None:
         for number in range(5_000):
             canvas.drawImage(speck, 3.9 * (number % 100), 9.5 * (number // 100), 2, 2)
 
-    document = described(page(tmp_path / "specks.pdf", draw), tmp_path / "pictures")
+    document = described(page(tmp_path / "specks.pdf", draw), folder)
     assert BEFORE in document.text
     assert len(document.pictures) <= 1
 
 
-def test_figures_of_a_file_are_read_in_the_isolated_process(tmp_path: Path) -> None:
-    folder = tmp_path / "pictures"
-    folder.mkdir()
+def test_figures_of_a_file_are_read_in_the_isolated_process(tmp_path: Path, folder: Path) -> None:
     path = page(tmp_path / "chart.pdf", line_chart)
     (document,) = [item for item in read_file(path, path.name, pictures=folder) if isinstance(item, Document)]
     (picture,) = document.pictures

@@ -32,13 +32,6 @@ def read_all(root: Path, folder: Path | None) -> tuple[dict[str, Document], list
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "pictures"
-    made.mkdir()
-    return made
-
-
-@pytest.fixture
 def root(tmp_path: Path) -> Path:
     made = tmp_path / "source"
     (made / "img").mkdir(parents=True)

@@ -6,31 +6,53 @@ from datetime import datetime
 from email.message import EmailMessage
 from pathlib import Path
 
+import pytest
+
 from tests.corpora.made import book, paragraph, read_one, run, word, workbook
 from turnmark.corpora.readers.markup import html, markdown
 
 
-def test_numbers_of_a_list_and_lists_in_cells_of_its_tables_stay() -> None:
-    """docling-project/docling#3508."""
-    page = (
-        "<ol><li>Log in.<li>Set it, see <a href='#t'>Table 1</a>.<table><caption>Table 1</caption><thead><tr><th>Name"
-        "<th>Meaning</thead><tr><td>Kind<td>One of:<ul><li><p>Outage</p><p>For hosts.</p><li>Delay</ul></table>"
-        "<li>Save.</ol>"
-    )
-    assert html.render(page) == (
-        "1. Log in.\n2. Set it, see Table 1.\n\n**Table 1**\n\n| Name | Meaning |\n|---|---|\n"
-        "| Kind | One of: Outage For hosts. Delay |\n\n3. Save."
-    )
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        # docling-project/docling#3508: numbers of a list, and lists in the cells of its tables
+        (
+            "<ol><li>Log in.<li>Set it, see <a href='#t'>Table 1</a>.<table><caption>Table 1</caption><thead><tr>"
+            "<th>Name<th>Meaning</thead><tr><td>Kind<td>One of:<ul><li><p>Outage</p><p>For hosts.</p><li>Delay</ul>"
+            "</table><li>Save.</ol>",
+            "1. Log in.\n2. Set it, see Table 1.\n\n**Table 1**\n\n| Name | Meaning |\n|---|---|\n"
+            "| Kind | One of: Outage For hosts. Delay |\n\n3. Save.",
+        ),
+        # xberg-io/html-to-markdown#486: a row inside a cell
+        ("<!-- a --><table><tr><td><tr><td>Visible</td></tr></td></tr></table>", "Visible"),
+        # Unstructured-IO/unstructured#2362: inline parts of a sentence
+        (
+            '<div>shares at $<div style="display:inline;"><span>5.22</span></div> each. More</div><p>After.',
+            "shares at $5.22 each. More\n\nAfter.",
+        ),
+        ('<div style="display:inline-block">a</div>b', "a\n\nb"),
+        # The documentation of Node.js shows code for two module systems.
+        (
+            "<pre><code>import a\nrun(a);</code><code>require(a)\nrun(a);</code></pre>",
+            "    import a\n    run(a);\n    \n    require(a)\n    run(a);",
+        ),
+        ("<pre><code>one</code>\n<code>two</code></pre>", "    one\n    two"),
+    ],
+)
+def test_renders_pages_that_other_tools_read_wrongly(page: str, text: str) -> None:
+    assert html.render(page) == text
 
 
-def test_row_inside_a_cell_keeps_its_words() -> None:
-    """xberg-io/html-to-markdown#486."""
-    assert html.render("<!-- a --><table><tr><td><tr><td>Visible</td></tr></td></tr></table>") == "Visible"
-
-
-def test_cells_of_markdown_keep_breaks_code_and_lists() -> None:
-    """docling-project/docling#3991, openclaw/gogcli#749."""
-    text = "| c1 | c2 |\n|---|---|\n| 1 | A_B<br>C_D |\n| `a \\| b` | **x** `y` |\n| n | - a<br>- b |\n"
+@pytest.mark.parametrize(
+    "text",
+    [
+        # docling-project/docling#3991, openclaw/gogcli#749: breaks, code and lists in cells
+        "| c1 | c2 |\n|---|---|\n| 1 | A_B<br>C_D |\n| `a \\| b` | **x** `y` |\n| n | - a<br>- b |\n",
+        # open-webui/open-webui#3415 and Unstructured-IO/unstructured#3309: indented quotations
+        "First:\n\n> “Not all”\n\nSecond:\n\n>     “Moonlight”\n\nNumber\n>1\n",
+    ],
+)
+def test_keeps_markdown_that_other_tools_lose(text: str) -> None:
     assert markdown.parse_markdown(text, "x.md").text == text.replace("<br>", " ")
 
 
@@ -76,13 +98,6 @@ def test_empty_items_and_numbers_in_parentheses(tmp_path: Path) -> None:
     assert text == "(000) 000 is the number.\n\n- mail\n\n(a) End.\n"
 
 
-def test_versions_of_code_in_one_block_are_separated() -> None:
-    """The documentation of Node.js shows code for two module systems."""
-    page = "<pre><code>import a\nrun(a);</code><code>require(a)\nrun(a);</code></pre>"
-    assert html.render(page) == "    import a\n    run(a);\n    \n    require(a)\n    run(a);"
-    assert html.render("<pre><code>one</code>\n<code>two</code></pre>") == "    one\n    two"
-
-
 def test_counts_comments_of_sheets(tmp_path: Path) -> None:
     import openpyxl
     from openpyxl.comments import Comment
@@ -96,13 +111,6 @@ def test_counts_comments_of_sheets(tmp_path: Path) -> None:
     assert document.left_out == {"comments": 1}
 
 
-def test_inline_divs_are_parts_of_their_sentence() -> None:
-    """Unstructured-IO/unstructured#2362."""
-    page = '<div>shares at $<div style="display:inline;"><span>5.22</span></div> each. More</div><p>After.'
-    assert html.render(page) == "shares at $5.22 each. More\n\nAfter."
-    assert html.render('<div style="display:inline-block">a</div>b') == "a\n\nb"
-
-
 def test_struck_text_is_told_from_current_text(tmp_path: Path) -> None:
     """microsoft/markitdown#2340 and Unstructured-IO/unstructured#3850."""
     style = '<span style="text-decoration:line-through">100</span>'
@@ -111,12 +119,6 @@ def test_struck_text_is_told_from_current_text(tmp_path: Path) -> None:
     assert html.render("<del><p>Old.</p></del><ins><p>New.</p></ins>") == "Old.\n\nNew."
     body = paragraph(run("The fee is ") + run("100", "<w:rPr><w:strike/></w:rPr>") + run(" 150 euros, ~5."))
     assert read_one(word(tmp_path / "a.docx", body)).text == "The fee is ~~100~~ 150 euros, ~5.\n"
-
-
-def test_indented_quotations_stay() -> None:
-    """open-webui/open-webui#3415 and Unstructured-IO/unstructured#3309."""
-    text = "First:\n\n> “Not all”\n\nSecond:\n\n>     “Moonlight”\n\nNumber\n>1\n"
-    assert markdown.parse_markdown(text, "x.md").text == text
 
 
 def test_reads_mail_that_is_only_an_invitation(tmp_path: Path) -> None:

@@ -74,6 +74,15 @@ def test_any_bytes_give_rows_or_problems(tmp_path_factory: Any, loader: Loader, 
     assert len(loaded.data) + len(loaded.problems) == sum(bool(line.strip()) for line in content.split(b"\n"))
 
 
+@pytest.mark.parametrize("loader", [LOADERS["inscoqa"], LOADERS["compound-qa"]], ids=["inscoqa", "compound-qa"])
+@given(data=st.data())
+def test_any_field_value_gives_a_row_or_a_problem(tmp_path_factory: Any, loader: Loader, data: st.DataObject) -> None:
+    row = json.loads(loader.row())
+    changes = data.draw(st.dictionaries(st.sampled_from(sorted(row)), JSON))
+    loaded = loader.read(tmp_path_factory.mktemp("any"), json.dumps(row | changes).encode())
+    assert len(loaded.data) + len(loaded.problems) == 1
+
+
 def test_reports_huge_line_without_loading_it(tmp_path: Path) -> None:
     row = LOADERS["inscoqa"].row()
     with open(tmp_path / "test.jsonl", "wb") as file:
@@ -102,22 +111,16 @@ def read(tmp_path: Path, *rows: Any) -> tuple[dict[str, RecordedQuery], list[str
 
 
 def test_reads_queries_with_and_without_variants(tmp_path: Path) -> None:
-    queries, problems = read(
-        tmp_path,
-        {"_id": "a", "text": "|user|: one", "title": "what BEIR has besides"},
-        {"_id": "b", "text": "|user|: one\n|user|: two", "variants": None},
-        {"_id": "c", "text": "raw", "variants": {}},
-        {"_id": "d", "text": "raw", "variants": ["|user|: x", "y"]},
-        {"_id": "e", "text": "raw", "variants": {"minimal": " x "}},
-    )
-    assert problems == []
-    assert queries == {
-        "a": RecordedQuery(text="one"),
-        "b": RecordedQuery(text="one\ntwo"),
-        "c": RecordedQuery(text="raw", variants={}),
-        "d": RecordedQuery(text="raw", variants={"1": "x", "2": "y"}),
-        "e": RecordedQuery(text="raw", variants={"minimal": "x"}),
+    rows: dict[str, tuple[dict[str, Any], RecordedQuery]] = {
+        "a": ({"text": "|user|: one", "title": "what BEIR has besides"}, RecordedQuery(text="one")),
+        "b": ({"text": "|user|: one\n|user|: two", "variants": None}, RecordedQuery(text="one\ntwo")),
+        "c": ({"text": "raw", "variants": {}}, RecordedQuery(text="raw", variants={})),
+        "d": ({"text": "r", "variants": ["|user|: x", "y"]}, RecordedQuery(text="r", variants={"1": "x", "2": "y"})),
+        "e": ({"text": "r", "variants": {"minimal": " x "}}, RecordedQuery(text="r", variants={"minimal": "x"})),
     }
+    queries, problems = read(tmp_path, *({"_id": key, **row} for key, (row, _) in rows.items()))
+    assert problems == []
+    assert queries == {key: expected for key, (_, expected) in rows.items()}
 
 
 @pytest.mark.parametrize(("row", "message"), [

@@ -15,7 +15,7 @@ from turnmark.corpora.readers.pdf.page_picture import HIGHLIGHT_COLOR, page_pict
 from turnmark.corpora.readers.registry import no_progress
 from turnmark.corpora.types import Document, Problem
 
-SIDE = 1275  # pixels
+SIDE = 900  # pixels
 LINES = ("The mill has three gates.", "Each is shut at night.", "The keeper has fourteen keys.")
 
 

@@ -188,7 +188,7 @@ class _Cutter:
         return "\n\n".join(filter(None, (self._mark_above(start), self._head_above(start))))
 
     def _mark_above(self, start: int) -> str:
-        """Return the mark of the description that a position is in, if it is below the mark; else an empty text."""
+        """Return the mark of the description that a position is in; empty if it is not below such a mark."""
         at = bisect_right(self.description_starts, start) - 1
         if at < 0 or not self.document.descriptions[at].start < start < self.document.descriptions[at].end:
             return ""
@@ -196,7 +196,7 @@ class _Cutter:
         return self.text[mark : self.text.find("\n", mark)]
 
     def _head_above(self, start: int) -> str:
-        """Return the head of the table that a position is in, if it is below the head; else an empty text."""
+        """Return the head of the table that a position is in; empty if it is not below such a head."""
         at = self._table(start)
         if at is None or start <= self.block_starts[at] + len(self.head(at)):
             return ""
@@ -380,7 +380,7 @@ class _Cutter:
                 index += room
 
     def _cell_starts(self, start: int, end: int, room: int) -> list[int]:
-        """Return the start of a row of a table. If the row is longer than a passage, also the starts of its cells."""
+        """Return where a row of a table starts, and where its cells start if the row is longer than a passage."""
         if self.count(start, end) <= room:
             return [start]
         bars = [start + offset for offset in cell_bars(self.text[start:end].rstrip())]

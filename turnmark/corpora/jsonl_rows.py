@@ -138,7 +138,8 @@ def json_lines(path: Path, label: str) -> Iterator[tuple[int, JsonRow | Problem]
 def parse_rows(path: Path, label: str, parse: Callable[[JsonRow], tuple[str, T]]) -> Iterator[tuple[str, T] | Problem]:
     """Yield the id and value of every row, in the file's order; a Problem for each row that cannot be read.
 
-    `parse` returns id and value of a row, or raises ValueError. Of rows with the same id the first is kept.
+    `parse` returns the id and the value of a row, or raises ValueError. If several rows have the same id, the first is
+    kept.
     """
     lines: dict[str, int] = {}
     for number, row in json_lines(path, label):

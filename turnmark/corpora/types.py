@@ -34,7 +34,7 @@ def without_continued(section: str) -> str:
 
 
 ShareBox = tuple[float, float, float, float]
-"""Left, top, right and bottom edge of a part of a page, as shares of the page as seen."""
+"""Left, top, right and bottom edge of a box, as shares of the displayed page."""
 
 
 class Picture(Record):

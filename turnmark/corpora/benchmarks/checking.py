@@ -1,5 +1,7 @@
-"""Checks a folder of benchmark data: its figures compared with the papers' (`printed.json`), what is missing from a
-complete copy, and every row that cannot be read.
+"""Checks a folder of benchmark data.
+
+Its statistics are compared with those of the papers (`printed.json`). What is missing from a complete copy and each row
+that cannot be read are listed.
 """
 
 from __future__ import annotations
@@ -195,7 +197,7 @@ def _check_retrieval(
 def _check_passages(
     root: Path, values: StatisticValues, missing: list[str], problems: list[Problem]
 ) -> dict[str, set[str]]:
-    """Add the numbers of documents and passages of every corpus; return domain -> ids of the passages."""
+    """Count the documents and passages in each corpus; return domain -> ids of its passages."""
     ids_of_domain: dict[str, set[str]] = {}
     names = {path.name.split(".")[0] for path in (root / "corpora/passage_level").glob("*.jsonl*")}
     missing += [f"corpora: no passages of {domain}" for domain in DOMAINS if domain not in names]

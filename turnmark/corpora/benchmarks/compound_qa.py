@@ -1,4 +1,4 @@
-"""Read Compound-QA (several questions asked at once) from the files of the official repository.
+"""Reads Compound-QA (several questions asked at once) from the files of the official repository.
 
 Source: https://github.com/sustech-nlp/Compound-QA, folder `data/<Capability>/`, one JSONL file per question type (the
 paper says CC BY-SA 4.0). Paper: "Compound-QA: A Benchmark for Evaluating LLMs on Compound Questions". One row of

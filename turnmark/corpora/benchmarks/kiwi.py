@@ -172,7 +172,7 @@ def _scale(path: Path, label: str) -> tuple[Mapping[int, RevisionRating], Proble
 
 
 def _number_of(value: Any) -> int | None:
-    """Return the rating as an integer if it is written as one (1, 1.0, "1", "-1"), else None; a Boolean never is."""
+    """Return a rating that is written as an integer (1, 1.0, "1", "-1"); None for other values and for Booleans."""
     if isinstance(value, str):
         value = {name: int(name) for name in ("-1", "0", "1", "2")}.get(value.strip().removeprefix("+"))
     if isinstance(value, bool) or not isinstance(value, int | float) or value not in (-1, 0, 1, 2):

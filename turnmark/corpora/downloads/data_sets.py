@@ -1,4 +1,4 @@
-"""Fetches the benchmarks' repositories into `$TURNMARK_HOME/data/<folder>`; the folder appears once it is complete.
+"""Fetches the benchmarks' repositories into `$TURNMARK_HOME/data/<folder>`; the folder appears when it is complete.
 
 Files are downloaded into a staging folder and checked against the id that the host lists (git's blob id, or the SHA-256
 of a large file). An interrupted fetch keeps complete files. The manifest is written last; it contains the commit and
@@ -218,9 +218,7 @@ def _receive(folder: Path, manifest: FetchManifest, progress: Progress, keep_cha
 
 
 def download(url: str, target: Path, checksum: str, progress: Progress) -> None:
-    """Fetch a file and replace `target` by it, once its checksum is right; see `checksum_of` for the form of
-    `checksum`.
-    """
+    """Fetch a file, and replace `target` by it if its checksum is right (`checksum_of` explains the form)."""
     import pooch
     import requests
 

@@ -173,7 +173,7 @@ def _blocks_of(body: str, start: int) -> Iterator[Block]:
 
 
 def _moved_pages(document: Document, insertions: Sequence[_Insertion], shift: _Shift) -> Iterator[int]:
-    """Yield the starts of the pages. A description at the very start of a page belongs to the page of its picture."""
+    """Yield where the pages start. A description at the very start of a page belongs to the page with its picture."""
     for number, offset in enumerate(document.pages, 1):
         of_page_before = [
             insertion.length

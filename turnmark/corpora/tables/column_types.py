@@ -355,7 +355,7 @@ def _number_columns(width: int, rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def has_no_labels(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row of a table has figures, other than years, in most of the columns of figures."""
+    """Return whether the first row has figures, other than years, in most columns with figures."""
     figures = _number_columns(len(first), rows)
     unnamed = [first[at] for at in figures if _is_number_text(first[at]) and not _YEAR.fullmatch(first[at])]
     return len(unnamed) * 2 > len(figures) and not _are_counted(unnamed)

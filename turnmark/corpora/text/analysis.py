@@ -17,15 +17,12 @@ from types import ModuleType
 
 from turnmark.corpora.text.function_words import function_words_of
 from turnmark.corpora.text.languages import LANGUAGES, UNSPACED_LANGUAGES, Language, elided_words, without_elision
-from turnmark.corpora.text.segmentation import CJK, words_with_spans
+from turnmark.corpora.text.segmentation import CHARACTER, SOUTHEAST_ASIAN_LETTER, words_with_spans
 
 Analyzer = Callable[[str], list[str]]
 """A function from a text to its index terms, in order, with repeats."""
 
-_UNSPACED_LETTERS = re.compile("[\u0e00-\u0e7f\u0e80-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _HANGUL = re.compile("[\uac00-\ud7a3]")
-_CHARACTER = re.compile(f"[{CJK}]")
-
 
 MAX_CACHED_STEMS = 1_000_000
 """Maximum stems that are cached for a language; a server must not keep every word that it is asked about."""
@@ -125,12 +122,12 @@ def _terms_of(text: str) -> Iterator[str]:
     """Yield the words of a text in order; for scripts without spaces, parts of their runs."""
     previous_end, previous = -1, ""
     for word, start, end in words_with_spans(text):
-        if _CHARACTER.match(word):
+        if CHARACTER.match(word):
             yield word
             if previous and previous_end == start:
                 yield previous + word
             previous_end, previous = end, word
-        elif _UNSPACED_LETTERS.search(word):
+        elif SOUTHEAST_ASIAN_LETTER.search(word):
             yield from _grams(word, 3)
         elif _HANGUL.search(word):
             yield from _grams(word, 2)

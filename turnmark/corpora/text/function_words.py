@@ -85,8 +85,8 @@ _UKRAINIAN, _PERSIAN = re.compile("[іїєґІЇЄҐ]"), re.compile("[پچژگک
 def language_of(text: str, likely: tuple[str, ...] = ()) -> str:
     """Return the language of a message or another short text; "" if nothing tells it.
 
-    The script decides, then the function words. Of languages with equally many words, the first of `likely` is
-    returned, then English: the words of an English message are never taken for those of another language.
+    The script decides, then the function words. If several languages have equally many words, the first of `likely`
+    is returned, or else English: the words of an English message are never taken for those of another language.
 
     >>> language_of("Wie lange ist der Ausweis gültig?")
     'de'

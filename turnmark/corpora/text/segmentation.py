@@ -61,16 +61,18 @@ def reading_words(text: str) -> int:
     """Return the length of a text in words of a language with spaces: a Chinese or Thai word has several characters."""
     count = 0.0
     for word in words(text):
-        if len(word) == 1 and _CHARACTER.match(word):
+        if len(word) == 1 and CHARACTER.match(word):
             count += 1 / CHARACTERS_PER_WORD
-        elif _UNSPACED_LETTERS.match(word):
+        elif SOUTHEAST_ASIAN_LETTER.match(word):
             count += len(word) / LETTERS_PER_WORD
         else:
             count += 1
     return round(count)
 
 
-_CHARACTER = re.compile(f"[{CJK}]")
+CHARACTER = re.compile(f"[{CJK}]")
+SOUTHEAST_ASIAN_LETTER = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+"""Matches a letter of Thai, Lao, Burmese or Khmer, which are written without spaces between words."""
 UNSPACED_LETTER = re.compile(f"[{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 """A letter of a script that is written without spaces between words."""
 CHARACTERS_PER_WORD, LETTERS_PER_WORD = 1.6, 4.5
@@ -98,7 +100,8 @@ def normalize_width(text: str) -> str:
 @cache
 def _cluster_pattern() -> re.Pattern[str]:
     return re.compile(
-        rf"{_UNSPACED_LETTERS.pattern}(?:[{combining_marks()}])*|(?:(?!{_UNSPACED_LETTERS.pattern}).)+", re.DOTALL
+        rf"{SOUTHEAST_ASIAN_LETTER.pattern}(?:[{combining_marks()}])*|(?:(?!{SOUTHEAST_ASIAN_LETTER.pattern}).)+",
+        re.DOTALL,
     )
 
 
@@ -109,7 +112,7 @@ def comparable_words(text: str) -> list[str]:
     """
     found: list[str] = []
     for word in words(normalize_width(text)):
-        found += _cluster_pattern().findall(word) if _UNSPACED_LETTERS.search(word) else (word,)
+        found += _cluster_pattern().findall(word) if SOUTHEAST_ASIAN_LETTER.search(word) else (word,)
     return found
 
 
@@ -212,14 +215,13 @@ def sentences(text: str) -> list[tuple[int, int]]:
                 spans.append((start, cut))
                 start = cut
         spans.append((start, end))
-    if _UNSPACED_LETTERS.search(text):
+    if SOUTHEAST_ASIAN_LETTER.search(text):
         spans = [piece for span in spans for piece in _spaced_clauses(text, *span)]
     trimmed_spans = [trim_range(text, *span) for span in spans]
     return [(start, end) for start, end in trimmed_spans if start < end]
 
 
-_UNSPACED_LETTERS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-_UNSPACED_GAP = re.compile(rf"(?<={_UNSPACED_LETTERS.pattern})[ \t\n]+(?={_UNSPACED_LETTERS.pattern})")
+_UNSPACED_GAP = re.compile(rf"(?<={SOUTHEAST_ASIAN_LETTER.pattern})[ \t\n]+(?={SOUTHEAST_ASIAN_LETTER.pattern})")
 MIN_UNSPACED_SENTENCE = 40
 """Minimum characters of a sentence in a script in which a space, not a mark, is between sentences (Thai, Lao)."""
 
@@ -268,7 +270,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _sentence_end(text: str, start: int, mark: re.Match[str], end: int) -> int | None:
-    """Return the end of the sentence that began at `start`, if the punctuation `mark` ends it; else None."""
+    """Return the end of the sentence that began at `start`; None if the punctuation `mark` does not end it."""
     cut = mark.end()
     if mark["wide"]:
         return _wide_end(text, start, cut, end)
@@ -289,7 +291,7 @@ def _sentence_end(text: str, start: int, mark: re.Match[str], end: int) -> int |
         if set(run) <= {".", "…"}:
             return None if lower or word in ("I", "I'm", "I'd", "I'll", "I've") else cut
         return None if lower and (spaced or mark["close"] or not starter) else cut
-    if _CHARACTER.match(word) and text[mark.start() - 1].isdigit():  # a number of a section: "参阅 5.8. 安装"
+    if CHARACTER.match(word) and text[mark.start() - 1].isdigit():  # a number of a section: "参阅 5.8. 安装"
         return None
     if _is_in_date(text, start, mark.start(), end):
         return None

@@ -10,7 +10,7 @@ _CANDIDATES = (
     "windows-1252", "windows-1250", "windows-1251", "windows-1253", "windows-1254", "windows-1255", "windows-1256",
     "windows-1257", "cp874", "cp932", "gb18030", "big5", "cp949",
 )  # fmt: skip
-"""What Windows programs write. Rarer encodings would be guessed more often than they occur."""
+"""The encodings that Windows programs write. Rarer encodings would be guessed more often than they occur."""
 _WESTERN = "windows-1252"
 _LATIN = frozenset({"windows-1250", "windows-1254", "windows-1257"})
 _MIN_WESTERN_SHARE = 0.9  # of the best score, with which the Western encoding is taken, since it is far more common

@@ -6,6 +6,7 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
@@ -183,27 +184,17 @@ def shorten_title(title: str) -> str:
     return title[:MAX_TITLE_LENGTH].rsplit(" ", 1)[0] + "…"
 
 
-def paragraphs(text: str, start: int = 0, end: int | None = None) -> list[Block]:
-    """Return the paragraphs of text[start:end], separated by blank lines."""
-    blocks: list[Block] = []
-    stop = len(text) if end is None else end
-    begin = start
-    for offset, line in lines(text[start:stop]):
-        if not line.strip():
-            _add_paragraph(blocks, text, begin, start + offset)
-            begin = start + offset
-    _add_paragraph(blocks, text, begin, stop)
-    return blocks
-
-
-def _add_paragraph(blocks: list[Block], text: str, start: int, end: int) -> None:
-    start, end = trim_range(text, start, end)
-    if start < end:
-        blocks.append(Block(kind="paragraph", start=start, end=end))
+def paragraphs(text: str) -> Iterator[Block]:
+    """Yield the paragraphs of a text, which blank lines separate."""
+    blank = [offset for offset, line in lines(text) if not line.strip()]
+    for begin, stop in pairwise([0, *blank, len(text)]):
+        start, end = trim_range(text, begin, stop)
+        if start < end:
+            yield Block(kind="paragraph", start=start, end=end)
 
 
 def _first_line_title(text: str) -> str:
-    """Return a text's first line if it looks like a title, else an empty text."""
+    """Return a text's first line; empty if it does not look like a title."""
     head = [line.strip() for line in text.lstrip("\n").split("\n", 4)[:4]]
     if len(head) > 2 and _UNDERLINE.match(head[0]):  # reStructuredText: a line above and below the title
         head = head[1:]

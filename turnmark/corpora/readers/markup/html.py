@@ -223,9 +223,7 @@ def _layout_tables(soup: BeautifulSoup) -> set[int]:
 
 
 def _shows_data(table: Tag) -> bool:
-    """Return whether a table that has blocks in its cells shows data: a grid of short cells below names or beside
-    them.
-    """
+    """Return whether a table with blocks in its cells shows data: a grid of short cells below or next to names."""
     if str(table.attrs.get("role", "")).lower() in ("presentation", "none"):
         return False
     rows = [row(["td", "th"], recursive=False) for row in _own_rows(table)]
@@ -297,7 +295,7 @@ def _is_inline(tag: Tag) -> bool:
 
 
 def _struck_words(tag: Tag) -> str:
-    """Return the words of a tag that strikes them through, so that they are not read as valid; else empty."""
+    """Return the words of a tag that strikes them through, marked as struck; empty for any other tag."""
     if tag.name not in _STRUCK_TAGS and not (
         tag.name == "span" and _STRIKING_STYLE.search(str(tag.attrs.get("style", "")))
     ):
@@ -450,7 +448,7 @@ class _HtmlPage:
     """The text and blocks so far, and the block that is being collected.
 
     Attributes:
-        pictures: the offset and the mark of each picture, at the end of its block or of the block before it.
+        pictures: the offset and the mark of each picture. It is at the end of its block, or of the block before it.
         shown: the marks of the pictures in the block that is being collected.
     """
 

@@ -166,7 +166,7 @@ class _Walk:
             self.blocks.append(Block(kind=kind, start=start, end=stop, level=level, number=number))
 
     def flush(self, item: _OpenItem) -> None:
-        """Add the block of an item, once."""
+        """Add the block of an item, unless it has been added."""
         if not item.closed and item.end > item.first:
             self.add("item", item.first, item.end, item.depth, item.number)
         item.closed = True

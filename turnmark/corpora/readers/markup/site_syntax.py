@@ -241,7 +241,8 @@ def _tag_words(tag: str) -> str:
 
 
 def _page_words(link: re.Match[str]) -> str:
-    """Return a wiki link's words, or else the name of its page. Of what is embedded, only a picture stays, as Markdown.
+    """Return a wiki link's words, or else the name of its page. An embedded picture becomes Markdown; other embedded
+    pages are removed.
 
     GitHub's wikis write the words first, others the page.
     """

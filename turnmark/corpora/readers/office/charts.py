@@ -72,7 +72,7 @@ def _literal(tree: Any) -> str:
 
 
 def _points(tree: Any) -> dict[str, str]:
-    """Return the cached values of a part of a chart by index. The levels of a category are joined, outermost first."""
+    """Return the cached values in a part of a chart, by index. Category levels are joined, with the outermost first."""
     from openpyxl.styles.numbers import is_date_format
     from openpyxl.utils.datetime import from_excel
 

@@ -17,8 +17,9 @@ class GridTable:
     """A table of a sheet.
 
     Attributes:
-        lines: number of lines of the table in the text of the sheet.
-        description: the paragraph that describes a large table and begins its stretch of the text; else empty.
+        lines: number of lines of the table in the sheet as text.
+        description: the paragraph that describes a large table, at the start of its stretch of the text; empty for a
+            small table.
         labels: the column names; empty if the first row has none.
         columns: the positions of its columns in the sheet, counted from 0.
         packed: rows after those in `rows`, with all columns of the sheet

@@ -233,7 +233,7 @@ def _slide(packed: zipfile.ZipFile, page: Any, left_out: Counter[str], pictures:
 
 
 def _picture_marks(packed: zipfile.ZipFile, frame: Any, pictures: PictureCollector) -> Iterator[str]:
-    """Yield the marks of the pictures in a frame or group of a slide. The preview of a chart is left out."""
+    """Yield the marks of the pictures in a frame or group on a slide. Previews of charts are left out."""
     for image in frame.iter(f"{_DRAW}image"):
         parent = image.getparent()
         place = str(image.get(_HREF) or "").removeprefix("./")

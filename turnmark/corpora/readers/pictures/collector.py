@@ -97,13 +97,10 @@ class PictureCollector:
             read: reads it; may raise OSError.
             source: see `Picture.source`.
         """
-        is_taken = self.take(key, read, alt, source=source)
+        is_taken = self.take(key, read, alt, source)
         return f"{_OPEN}{len(self._found) - 1}{_CLOSE}" if is_taken else ""
 
-    def take(
-        self, key: str, read: ReadBytes, alt: str = "", page: int | None = None,
-        box: tuple[float, float, float, float] | None = None, start: int = 0, source: str = "",
-    ) -> bool:  # fmt: skip
+    def take(self, key: str, read: ReadBytes, alt: str = "", source: str = "") -> bool:
         """Write a picture into the folder and add it to the document. Return False if it is left out."""
         head = None if key in self._seen else self._wanted_head(read)
         self._seen.add(key)
@@ -117,7 +114,7 @@ class PictureCollector:
             return False
         data = self._read(read, MAX_PICTURE_BYTES + 1)
         encoded = self._encoded(data) if data else None
-        return encoded is not None and self.add(encoded, alt, page, box, start, source)
+        return encoded is not None and self.add(encoded, alt, source=source)
 
     def count(self) -> None:
         """Count a picture that is not described."""
@@ -195,7 +192,7 @@ class PictureCollector:
         return tuple(self._found)
 
     def _wanted_head(self, read: ReadBytes) -> bytes | None:
-        """Return the first bytes of a picture that is large enough to show something, else None.
+        """Return the first bytes of a picture; None if it is too small to show something.
 
         A picture whose format cannot be drawn is counted.
         """

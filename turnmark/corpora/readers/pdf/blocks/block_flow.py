@@ -50,7 +50,7 @@ def drafts_of(pages: Sequence[PageLayout], bookmarks: Sequence[Bookmark]) -> lis
 
 
 def _as_aside(draft: BlockDraft) -> BlockDraft:
-    """Return a block of text in another direction: it interrupts the text of its page and is no heading of it."""
+    """Return a block of text in another direction: it interrupts the page and cannot be one of its headings."""
     draft.note = True
     if draft.kind == "heading":
         draft.kind, draft.level = "paragraph", 0

@@ -14,7 +14,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pypdfium2
@@ -26,9 +26,7 @@ from turnmark.corpora.readers.pdf.extraction.orientation import PageMarks, uprig
 from turnmark.corpora.readers.pdf.page.geometry import Box, turn_point
 from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Word
 from turnmark.corpora.readers.registry import ProgressCallback
-
-if TYPE_CHECKING:
-    import pypdfium2
+from turnmark.corpora.text.segmentation import spans
 
 _MAX_LISTED_RANGES = 8  # of pages in one message
 
@@ -47,9 +45,8 @@ def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: 
         return ScanNotes([], 0)
     if not is_installed():
         where = _page_ranges(unread)
-        return ScanNotes(
-            [f"{where} without text that can be read, so probably scanned; to read them: {INSTALL_COMMAND}"], 0
-        )
+        doubt = f"{where} without text that can be read, so probably scanned; to read them: {INSTALL_COMMAND}"
+        return ScanNotes([doubt], 0)
     doubtful: list[int] = []
     guessed = 0
     said = "OCR"
@@ -76,15 +73,9 @@ def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: 
 
 def _page_ranges(indexes: Sequence[int]) -> str:
     """Return a list of pages in words, with ranges: "pages 3, 5-9"."""
-    runs: list[tuple[int, int]] = []  # first and last page of each range, from 1
-    for index in indexes:
-        if runs and runs[-1][1] == index:
-            runs[-1] = (runs[-1][0], index + 1)
-        else:
-            runs.append((index + 1, index + 1))
-    listed = ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs[:_MAX_LISTED_RANGES])
-    more = " and others" if len(runs) > _MAX_LISTED_RANGES else ""
-    return f"page{'s' if len(indexes) > 1 else ''} {listed}{more}"
+    ranges = spans(index + 1 for index in indexes)
+    more = " and others" if len(ranges) > _MAX_LISTED_RANGES else ""
+    return f"page{'s' if len(indexes) > 1 else ''} {', '.join(ranges[:_MAX_LISTED_RANGES])}{more}"
 
 
 DPI = 150  # 200 is no more accurate (docs/measured.md)

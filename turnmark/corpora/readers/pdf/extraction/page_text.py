@@ -41,7 +41,7 @@ _FIXED_PITCH, _FORCED_BOLD, _ITALIC_FLAG = 1, 1 << 18, 1 << 6  # PDF 32000-1, ta
 
 
 class Font(NamedTuple):
-    """The style of a font. `symbols`: its letters draw pictures; `notation`: they are of formulas or of music."""
+    """The style of a font. `symbols`: its letters draw pictures; `notation`: they belong to formulas or music."""
 
     bold: bool = False
     italic: bool = False

@@ -52,7 +52,7 @@ def take_figures(
 ) -> tuple[Picture, ...]:
     """Write the figures of all pages as pictures, and return them in the order of the text.
 
-    Without a folder for them they are counted. Then a picture at the same place of several pages counts once.
+    Without a folder, the figures are only counted, and a picture at the same place of several pages counts once.
     """
     if collector.folder is not None:
         return _draw_figures(file, pages, places, collector, progress)
@@ -136,7 +136,7 @@ def _content_box(image: Image.Image) -> tuple[int, int, int, int]:
 
 
 def _shares(page: pypdfium2.PdfPage, figure: PdfFigure) -> ShareBox | None:
-    """Return the place of a figure as shares of the page as seen; None if it is outside of the page."""
+    """Return where a figure is, as shares of the displayed page; None if it is outside of the page."""
     pixels = [device_point(page, (_VIRTUAL_PIXELS, _VIRTUAL_PIXELS), x, y) for x, y in figure.box.corners]
     shares = box_around([(x / _VIRTUAL_PIXELS, y / _VIRTUAL_PIXELS) for x, y in pixels]).within(Box(0, 0, 1, 1))
     width, height = page.get_size()

@@ -53,7 +53,7 @@ class Headings:
         return self._found.get(item) if isinstance(item, PdfLine) else None
 
     def run_in(self, items: Sequence[LineOrTable], index: int) -> RunIn | None:
-        """Return the numbered bold heading at an index whose paragraph follows on the same line or below; else None."""
+        """Return the numbered bold heading at an index whose paragraph follows on the same line or below, if any."""
         texts: list[str] = []
         rest: PdfLine | None = None
         for item in items[index : index + _MAX_RUN_IN_LINES]:

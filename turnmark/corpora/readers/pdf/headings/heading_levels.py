@@ -47,7 +47,7 @@ def _interpolated_levels(known: Mapping[Style, int], styles: Iterable[Style]) ->
 
 
 def _ranked_levels(styles: Iterable[Style]) -> dict[Style, int]:
-    """Return the levels of styles by decreasing size. Of two styles of one size, the bold one is higher."""
+    """Return the levels of styles by decreasing size. If two styles have the same size, the bold one is higher."""
     levels: dict[Style, int] = {}
     level, last = 0, None
     for style in sorted(set(styles), key=lambda style: (-style.size, not style.bold, style.italic)):

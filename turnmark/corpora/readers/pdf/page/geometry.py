@@ -105,7 +105,7 @@ def _cos_sin(degrees: float) -> tuple[float, float]:
 
 
 def turn_point(x: float, y: float, degrees: float) -> tuple[float, float]:
-    """Return where a point is once text of this direction runs from left to right."""
+    """Return where a point is after text of this direction has been turned to run from left to right."""
     cos, sin = _cos_sin(degrees)
     return x * cos + y * sin, y * cos - x * sin
 

@@ -34,7 +34,7 @@ class Word:
     notation: bool = False
 
     def turned(self, degrees: float) -> Word:
-        """Return the word as it is placed once text that rises by this angle is upright. Its length stays the same."""
+        """Return the word at its place after text that rises by this angle has been turned upright."""
         if not degrees:
             return self
         x0, base = turn_point(self.x0, self.base, degrees)
@@ -54,7 +54,7 @@ class Rule(NamedTuple):
     y1: float
 
     def turned(self, degrees: float) -> Rule:
-        """Return the rule as it is placed once text that rises by a multiple of 90 degrees is upright."""
+        """Return the rule at its place after text that rises by a multiple of 90 degrees has been turned upright."""
         (x0, y0), (x1, y1) = turn_point(self.x0, self.y0, degrees), turn_point(self.x1, self.y1, degrees)
         return Rule(min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1))
 

@@ -92,7 +92,11 @@ def _table_of(run: Sequence[PdfLine]) -> PdfTable | None:
 
 
 def _led_cells(run: Sequence[PdfLine]) -> list[list[str]] | None:
-    """Return the names and figures of lines with dot leaders, which need not end at the same place; else None."""
+    """Return the names and figures of lines with dot leaders, which need not end at the same place.
+
+    Returns:
+        None if the lines have no dot leaders, or hardly any figures.
+    """
     if not all(len(line.segments) == 2 and line.segments[1].is_led for line in run):
         return None
     cells = [[segment.text for segment in line.segments] for line in run]

@@ -72,14 +72,10 @@ def _as_word(lines: Sequence[_Label], base: float) -> Word:
 def _labels_inside(grid: RuleGrid, labels: Iterable[_Label], words: Iterable[Word]) -> list[_Label]:
     """Return the labels within a grid; none if it has more turned lines than upright words, so that all is turned."""
     across, down = grid
-    x0, x1 = min(rule.x0 for rule in across), max(rule.x1 for rule in across)
-    y0, y1 = min(rule.y0 for rule in down), max(rule.y1 for rule in down)
-    inside = [
-        label
-        for label in labels
-        if x0 <= (label.box.left + label.box.right) / 2 <= x1 and y0 <= (label.box.bottom + label.box.top) / 2 <= y1
-    ]
-    upright = sum(x0 <= (word.x0 + word.x1) / 2 <= x1 and y0 <= word.base <= y1 for word in words) if inside else 0
+    left, right = min(rule.x0 for rule in across), max(rule.x1 for rule in across)
+    around = Box(left, min(rule.y0 for rule in down), right, max(rule.y1 for rule in down))
+    inside = [label for label in labels if around.contains(label.box.middle)]
+    upright = sum(around.contains(((word.x0 + word.x1) / 2, word.base)) for word in words) if inside else 0
     return inside if len(inside) <= upright else []
 
 
@@ -88,14 +84,14 @@ def _in_cells(labels: Iterable[_Label], grid: RuleGrid) -> Iterator[tuple[Box, l
     cells: dict[Box, list[_Label]] = {}
     for label in labels:
         cell = _cell_around(label.box, grid)
-        if cell and cell.right - cell.left <= _MAX_CELL_LINES * 1.2 * label.segment.size:
+        if cell and cell.width <= _MAX_CELL_LINES * 1.2 * label.segment.size:
             cells.setdefault(cell, []).append(label)
     yield from cells.items()
 
 
 def _cell_around(box: Box, grid: RuleGrid) -> Box | None:
     """Return the cell that the nearest rules form around a box; None if a side has no rule."""
-    x, y = (box.left + box.right) / 2, (box.bottom + box.top) / 2
+    x, y = box.middle
     across, down = grid
     beside = [rule.x0 for rule in down if rule.y0 - _MEETING_GAP <= y <= rule.y1 + _MEETING_GAP]
     level = [rule.y0 for rule in across if rule.x0 - _MEETING_GAP <= x <= rule.x1 + _MEETING_GAP]
@@ -123,7 +119,9 @@ def _row_tops(cell: Box, grid: RuleGrid) -> list[float]:
 def _above_columns(labels: Sequence[_Label], words: Sequence[Word]) -> Iterator[list[_Label]]:
     """Yield the labels, each with its lines, that end at one height just above a column of words."""
     over = [label for label in labels if any(_is_over(label, word) for word in words)]
-    rows = [[other for other in over if _ends_level(label, other)] for label in over]
+    rows = [
+        [other for other in over if abs(label.box.bottom - other.box.bottom) <= _MAX_EDGE_DIFFERENCE] for label in over
+    ]
     columns: list[list[_Label]] = []
     row = max(rows, key=len, default=[])
     for label in sorted(row, key=lambda label: label.box.left):
@@ -134,10 +132,6 @@ def _above_columns(labels: Sequence[_Label], words: Sequence[Word]) -> Iterator[
             columns.append([label])
     if len(columns) >= _MIN_LABELS:
         yield from columns
-
-
-def _ends_level(label: _Label, other: _Label) -> bool:
-    return abs(label.box.bottom - other.box.bottom) <= _MAX_EDGE_DIFFERENCE
 
 
 def _is_over(label: _Label, word: Word) -> bool:
