@@ -25,7 +25,6 @@ def drills() -> dict[str, Drill]:
         "kills": kills.drills, "watch": watched.drills, "disk": disk.drills, "hostile": hostile.drills,
         "sql": sql.drills,
         "damaged": damaged.drills, "fuzz": fuzz.drills, "leaving": load.leaving, "agent": load.agent, "long": load.long,
-        "model": load.model,
     }  # fmt: skip
 
 

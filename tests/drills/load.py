@@ -8,11 +8,9 @@ The server is `turnmark serve` in its own process, over Clef's handbook; the que
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -28,7 +26,7 @@ from typing import Any
 import httpx
 
 from tests.assistant.serving import Server, serving
-from tests.conftest import DATA, READER, ROOT
+from tests.conftest import DATA
 from tests.drills.forking import fine, turnmark
 from tests.drills.tally import Effort, Tally
 from tests.servers import Raw, Reset, Say, Scripted, ScriptedServer, Status
@@ -39,9 +37,6 @@ FAIR, FLAT = 2.0, 1.05
 """Maximum ratios: slowest to fastest client's mean wait, and memory at the end to that in the middle."""
 SLOWER = 2.0
 """Maximum ratio of the median time of the last turns of a long conversation to that of the first ones."""
-SETTLED, WATCHED, IDLE = 1.0, 3.0, 0.3
-"""Seconds that a turn may take to end after its client has left, seconds in which its processor time is measured then,
-and the most of it."""
 FAULTS = 0.05
 Messages = list[dict[str, str]]
 
@@ -79,12 +74,6 @@ def megabytes(pid: int) -> float:
     return int(found.group(1)) / 1024
 
 
-def processor_seconds(pid: int) -> float:
-    """Return the processor time of a process and its threads."""
-    fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 @dataclass
 class Asked:
     """A turn as its client saw it.
@@ -99,15 +88,6 @@ class Asked:
     seconds: float
     reply: dict[str, Any] | None
     error: str
-
-    @property
-    def tokens(self) -> tuple[int, int, int]:
-        """Return the number of model calls, prompt tokens and reply tokens."""
-        usage = (self.reply or {}).get("usage", {}).values()
-        calls, prompts, replies = (
-            sum(role[name] for role in usage) for name in ("calls", "prompt_tokens", "completion_tokens")
-        )
-        return calls, prompts, replies
 
 
 def ask(url: str, client: int, messages: Messages) -> Asked:
@@ -193,15 +173,12 @@ def figures(done: Sequence[Asked], memory: dict[int, float], seconds: float) -> 
     waits = by_client(done)
     sorted_seconds = sorted(asked.seconds for asked in done)
     centiles = quantiles(sorted_seconds, n=100, method="inclusive")
-    totals = [sum(column) for column in zip(*(asked.tokens for asked in done), strict=True)]
     clients = ", ".join(f"{len(waits[client])} of {fmean(waits[client]):.1f} s" for client in sorted(waits))
     return [
         f"{len(done)} turns in {seconds:.0f} s; turns and mean wait of each client: {clients}",
         f"slowest client over fastest: {fairness(done):.2f}; p50 {centiles[49]:.1f} s, p95 {centiles[94]:.1f} s, "
         f"longest {sorted_seconds[-1]:.1f} s",
         "memory of the server: " + ", ".join(f"{size:.0f} MB after {turns}" for turns, size in sorted(memory.items())),
-        f"a turn: {totals[0] / len(done):.1f} calls, {totals[1] / len(done):,.0f} prompt tokens, "
-        f"{totals[2] / len(done):,.0f} written",
     ]
 
 
@@ -226,28 +203,6 @@ def _check_together(tally: Tally, done: Sequence[Asked], memory: dict[int, float
     with tally.attempt("memory"):
         middle, end = (memory[turns] for turns in sorted(memory)[1:])
         assert end <= middle * FLAT, f"{middle:.0f} MB in the middle, {end:.0f} MB at the end"
-
-
-# --- eight clients and a model in process ----------------------------------------------------------------------------
-
-
-def model(effort: Effort) -> Iterator[Tally]:
-    """Run eight clients of a small model in the server's process."""
-    tally = Tally("load: eight clients, a model in process")
-    if not READER.exists():
-        tally.figures.append(f"not run: no model at {READER}; `make reader` fetches it, or set TURNMARK_READER")
-        yield tally
-        return
-    with serving(built(effort), "--generator", f"local:{READER}", indexes=[INDEX]) as server:
-        began = time.monotonic()
-        done, memory = together(server, effort.turns, lambda *_: "")
-        tally.figures += figures(done, memory, time.monotonic() - began)
-    for asked in done:
-        with tally.attempt(f"client {asked.client}: {asked.question}"):
-            assert asked.reply, asked.error
-            assert asked.reply["answer"].strip()
-    _check_together(tally, done, memory)
-    yield tally
 
 
 # --- the agent and an endpoint that fails ----------------------------------------------------------------------------
@@ -364,7 +319,7 @@ def _check_faults(asked: Asked, faults: Sequence[tuple[str, bool]]) -> None:
 
 
 def long(effort: Effort) -> Iterator[Tally]:
-    """Run a long conversation: served without a model and with one, and in `chat`."""
+    """Run a long conversation: served without a model and with one."""
     questions = list(islice(cycle(question for talk in conversations() for question in talk), effort.long_turns))
     yield _served_long(effort, questions, "extractive", [])
     sentence = "The handbook says who decides, how long it takes and what to hand in before it is granted. [1] "
@@ -376,7 +331,6 @@ def long(effort: Effort) -> Iterator[Tally]:
 
     with ScriptedServer(reply) as scripted:
         yield _served_long(effort, questions, f"openai:tiny@{scripted.url}?context=128000", sizes)
-    yield _chat_long(effort, questions)
 
 
 def _served_long(effort: Effort, questions: Sequence[str], generator: str, sizes: list[int]) -> Tally:
@@ -442,60 +396,7 @@ def _check_long(tally: Tally, seconds: Sequence[float], prompts: Sequence[int], 
             assert after <= before * FLAT, f"{before:,} characters in the second quarter, {after:,} in the last"
 
 
-def _chat_long(effort: Effort, questions: Sequence[str]) -> Tally:
-    tally = Tally(f"load: {len(questions)} turns in one chat")
-    home = built(effort, "bm25")
-    command = [sys.executable, "-m", "turnmark", "chat", "--index", INDEX]
-    environment = {**os.environ, "TURNMARK_HOME": str(home)}
-    memory: dict[int, float] = {}
-    marks = iter((10, len(questions) // 2, len(questions)))
-    began = time.monotonic()
-    with subprocess.Popen(
-        command, cwd=ROOT, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL
-    ) as chat:
-        assert chat.stdin
-        mark: int | None = next(marks)
-        for turn, question in enumerate(questions, 1):
-            chat.stdin.write(f"{' '.join(question.split())}\n")
-            chat.stdin.flush()
-            while _kept(home) < turn and chat.poll() is None:
-                time.sleep(0.01)
-            if turn == mark:
-                memory[turn] = megabytes(chat.pid)
-                mark = next(marks, None)
-        seconds = time.monotonic() - began
-        chat.stdin.close()
-        with tally.attempt("end"):
-            assert chat.wait(60) == 0
-    with tally.attempt("every turn is kept"):
-        listed = json.loads(fine(turnmark("sessions", "list", "--json", home=home, folder=effort.scratch)).out)
-        assert [row["turns"] for row in listed["sessions"]] == [len(questions)]
-    with tally.attempt("goes on"):
-        ended = turnmark("chat", "--resume", home=home, folder=effort.scratch, stdin="What is Clef?\n")
-        fine(ended)
-        assert _kept(home) == len(questions) + 1
-    (path,) = (home / "sessions").glob("*.jsonl")
-    tally.figures.append(
-        f"{seconds / len(questions):.2f} s a turn; the session file has {path.stat().st_size / 1e6:.1f} MB; memory: "
-        + ", ".join(f"{size:.0f} MB after {turns}" for turns, size in sorted(memory.items()))
-    )
-    path.unlink()
-    return tally
-
-
-def _kept(home: Path) -> int:
-    """Return the turns in the only session file."""
-    return sum(path.read_bytes().count(b'"event": "turn"') for path in (home / "sessions").glob("*.jsonl"))
-
-
 # --- clients that leave ----------------------------------------------------------------------------------------------
-
-
-def leaving(effort: Effort) -> Iterator[Tally]:
-    """Run clients that leave in the middle of a stream, or while they wait for their turn."""
-    yield _leaving_scripted(effort)
-    if READER.exists():
-        yield _leaving_model(effort)
 
 
 @contextmanager
@@ -523,9 +424,9 @@ def read_until(connection: socket.socket, mark: bytes) -> bytes:
 TEXT = b'"delta": {"content": "'
 
 
-def _leaving_scripted(effort: Effort) -> Tally:
+def leaving(effort: Effort) -> Iterator[Tally]:
     """Check that a server with one slot serves the third client after two others left, one while waiting."""
-    tally = Tally("load: clients that leave, scripted")
+    tally = Tally("load: clients that leave")
     waits: list[float] = []
     talk = iter(range(10**6))
 
@@ -565,38 +466,4 @@ def _leaving_scripted(effort: Effort) -> Tally:
             f"the next client has its whole answer {median(waits):.2f} s (at most {max(waits):.2f} s) after the one "
             "before it has left"
         )
-    return tally
-
-
-def _leaving_model(effort: Effort) -> Tally:
-    """Check that an in-process model stops computing after its client left, and that the turn is not kept."""
-    tally = Tally("load: clients that leave, a model in process")
-    question = "How long is new parent leave, and who may take it?"
-    busy: list[float] = []
-    idle: list[float] = []
-    waits: list[float] = []
-    spec = f"local:{READER}?cache=1"
-    with serving(built(effort), "--generator", spec, indexes=[INDEX]) as server:
-        pid = server.process.pid
-        for number in range(max(1, effort.turns // 50)):
-            with tally.attempt(f"round {number}"):
-                with streaming(server, f"{question} ({number})") as first, streaming(server, f"Who pays? ({number})"):
-                    spent = processor_seconds(pid)
-                    began = time.monotonic()
-                    read_until(first, TEXT)
-                    busy.append((processor_seconds(pid) - spent) / (time.monotonic() - began))
-                time.sleep(SETTLED)
-                spent = processor_seconds(pid)
-                time.sleep(WATCHED)
-                idle.append(processor_seconds(pid) - spent)
-                assert idle[-1] <= IDLE, f"{idle[-1]:.1f} s of processor time in {WATCHED:g} s after all had left"
-                asked = ask(server.url, 0, [{"role": "user", "content": f"{question} ({number})"}])
-                waits.append(asked.seconds)
-                assert asked.reply, asked.error
-                assert asked.reply["usage"]["answer"]["calls"] == 1, "the broken reply was taken from the cache"
-    if waits:
-        tally.figures.append(
-            f"processors at work for a turn: {median(busy):.1f}; {SETTLED:g} s after its client has left: "
-            f"{max(idle) / WATCHED:.2f} at most; the same question then takes {median(waits):.1f} s"
-        )
-    return tally
+    yield tally
