@@ -19,8 +19,15 @@ COMMON = 30
 
 
 @pytest.fixture(scope="module")
-def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("orders")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def index(home: Path) -> tm.Index:
+    """Build the index of a large table and a note, for all tests."""
+    folder = home / "orders"
+    folder.mkdir()
     lines = ["Order;Customer;City;Amount;Remark"]
     for number in range(ROWS):
         remark = "zebra" if number == ROWS - 5 else f"lot {number % COMMON}"
@@ -29,11 +36,18 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "terms.md").write_text("# Terms\n\nEvery order is paid within 30 days.\n", encoding="utf-8")
     for path in folder.iterdir():
         os.utime(path, (1_700_000_000, 1_700_000_000))
-    return folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNMARK_HOME", str(home))
+        return tm.Index.build(folder, "orders", retriever="bm25")
 
 
-def test_a_row_is_found_by_a_value_and_is_a_passage(orders: Path) -> None:
-    index = tm.Index.build(orders, "orders", retriever="bm25")
+@pytest.fixture
+def in_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the test in the home of the index."""
+    monkeypatch.setenv("TURNMARK_HOME", str(home))
+
+
+def test_a_row_is_found_by_a_value_and_is_a_passage(index: tm.Index) -> None:
     hits = index.search("Which customer has order PO-10990?", 4)
     row = hits[0].passage
     assert row.text.startswith("| PO-10990 | Customer 0 | Köln | 10990,50 € |")
@@ -45,8 +59,7 @@ def test_a_row_is_found_by_a_value_and_is_a_passage(orders: Path) -> None:
     assert row.start > text_end
 
 
-def test_the_neighbors_of_a_row_are_the_rows_around_it(orders: Path) -> None:
-    index = tm.Index.build(orders, "orders", retriever="bm25")
+def test_the_neighbors_of_a_row_are_the_rows_around_it(index: tm.Index) -> None:
     row = index.search("zebra", 2)[0].passage
     neighbors = index.neighbors(row)
     assert neighbors.index(row) == 25
@@ -55,38 +68,33 @@ def test_the_neighbors_of_a_row_are_the_rows_around_it(orders: Path) -> None:
     assert row not in index.neighbors(first)
 
 
-def test_of_many_rows_with_a_value_some_are_returned(orders: Path) -> None:
-    index = tm.Index.build(orders, "orders", retriever="bm25")
+def test_of_many_rows_with_a_value_some_are_returned(index: tm.Index) -> None:
     hits = [hit for hit in index.search("Köln", 5) if "rows" in hit.found]
     assert len(hits) == EXAMPLES
     assert all("Köln" in hit.passage.text for hit in hits)
 
 
-def test_a_table_is_found_by_a_value_of_its_last_rows(orders: Path) -> None:
-    tables = tm.Index.build(orders, "orders", retriever="bm25").tables
+def test_a_table_is_found_by_a_value_of_its_last_rows(index: tm.Index) -> None:
+    tables = index.tables
     assert tables is not None
     assert [found.table.name for found in tables.find("zebra")] == ["orders"]
 
 
-def test_a_filter_leaves_out_the_rows_of_other_documents(orders: Path) -> None:
-    index = tm.Index.build(orders, "orders", retriever="bm25")
+def test_a_filter_leaves_out_the_rows_of_other_documents(index: tm.Index) -> None:
     assert all(hit.passage.document == "terms.md" for hit in index.search("zebra", 5, where={"path": "*.md"}))
 
 
-def test_rows_are_found_after_a_build_that_took_the_file_over(orders: Path) -> None:
-    before = tm.Index.build(orders, "orders", retriever="bm25").search("zebra", 1)[0].passage
-    new = orders / "new.md"
+@pytest.mark.usefixtures("in_home")
+def test_rows_are_found_after_a_build_that_took_the_file_over(index: tm.Index, home: Path) -> None:
+    new = home / "orders" / "new.md"
     new.write_text("# New\n\nOther words.\n", encoding="utf-8")
-    try:
-        index = tm.Index.build(orders, "orders", retriever="bm25")
-        assert index.manifest.generation == 2
-        assert index.search("zebra", 1)[0].passage == before
-    finally:
-        new.unlink()
+    rebuilt = tm.Index.build(home / "orders", "orders", retriever="bm25")
+    assert rebuilt.manifest.generation == 2
+    assert rebuilt.search("zebra", 1)[0].passage == index.search("zebra", 1)[0].passage
 
 
-def test_rows_are_found_in_joined_indexes(orders: Path, tmp_path: Path) -> None:
-    tm.Index.build(orders, "orders", retriever="bm25")
+@pytest.mark.usefixtures("index", "in_home")
+def test_rows_are_found_in_joined_indexes(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("# Notes\n\nA zoo has lions.\n", encoding="utf-8")
     tm.Index.build(tmp_path, "notes", retriever="bm25")
     joined = tm.Index.open("notes", "orders")
@@ -98,8 +106,8 @@ def test_rows_are_found_in_joined_indexes(orders: Path, tmp_path: Path) -> None:
     assert collection.grep("lions").times == {"notes:notes.md": 1}
 
 
-def test_statements_compute_over_all_rows(orders: Path) -> None:
-    tables = tm.Index.build(orders, "orders", retriever="bm25").tables
+def test_statements_compute_over_all_rows(index: tm.Index) -> None:
+    tables = index.tables
     assert tables is not None
     result = tables.run("SELECT count(*), sum(amount) FROM orders WHERE customer = 'Customer 3'")
     numbers = [number for number in range(ROWS) if number % 7 == 3]
@@ -107,8 +115,7 @@ def test_statements_compute_over_all_rows(orders: Path) -> None:
     assert result.basis[0].count == len(numbers)
 
 
-def test_counts_include_the_rows_of_large_tables_exactly(orders: Path) -> None:
-    index = tm.Index.build(orders, "orders", retriever="bm25")
+def test_counts_include_the_rows_of_large_tables_exactly(index: tm.Index) -> None:
     collection = Collection(index.store, tuple(index.row_finders))
     found = collection.grep("Customer 3")
     assert found.times == {"orders.csv": sum(number % 7 == 3 for number in range(ROWS))}
@@ -139,8 +146,7 @@ def test_counts_of_a_workbook_see_small_sheets_and_large_ones_once(tmp_path: Pat
     assert collection.grep("bolt 20001").lines[0].text == "Part: bolt 20001; Place: depot | north"
 
 
-def test_lines_from_rows_name_the_columns(orders: Path) -> None:
-    index = tm.Index.build(orders, "orders", retriever="bm25")
+def test_lines_from_rows_name_the_columns(index: tm.Index) -> None:
     collection = Collection(index.store, tuple(index.row_finders))
     number = ROWS - 5
     [line] = collection.grep("zebra").lines
@@ -150,17 +156,15 @@ def test_lines_from_rows_name_the_columns(orders: Path) -> None:
     assert line.passage in [passage.id for passage in index.rows_around("orders.csv", line.start)]
 
 
-def test_documents_with_words_include_those_with_a_row(orders: Path) -> None:
-    index = tm.Index.build(orders, "orders", retriever="bm25")
+def test_documents_with_words_include_those_with_a_row(index: tm.Index) -> None:
     [found] = list_documents(index, "zebra")
     assert (found.document, found.matches) == ("orders.csv", 1)
     number = 10_990
     assert list_documents(index, f"the PO-{number}")[0].matches == 1
 
 
-def test_mentions_in_rows_are_counted_without_a_model(orders: Path) -> None:
-    tm.Index.build(orders, "orders", retriever="bm25")
-    reply = tm.Assistant("orders").reply([], "How many documents mention zebra?")
+def test_mentions_in_rows_are_counted_without_a_model(index: tm.Index) -> None:
+    reply = tm.Assistant(index).reply([], "How many documents mention zebra?")
     assert "1 time in 1 of 2 documents" in reply.text
     assert "zebra" in reply.citations[0].text
 

@@ -46,13 +46,25 @@ Table 1: What the machines cost
 """
 
 
-@pytest.fixture
-def docs(tmp_path: Path) -> Path:
-    folder = tmp_path / "docs"
+def write_documents(folder: Path) -> Path:
     folder.mkdir()
     (folder / "spending.csv").write_text(SPENDING, encoding="utf-8")
     (folder / "prices.md").write_text(PRICES, encoding="utf-8")
     return folder
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    return write_documents(tmp_path / "docs")
+
+
+@pytest.fixture(scope="module")
+def money(tmp_path_factory: pytest.TempPathFactory) -> TableStore:
+    """Store both tables once, for the tests that only read them."""
+    folder = tmp_path_factory.mktemp("money")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNMARK_HOME", str(folder / "home"))
+        return stored(write_documents(folder / "docs"))
 
 
 def stored(source: Path, name: str = "money") -> TableStore:
@@ -61,9 +73,8 @@ def stored(source: Path, name: str = "money") -> TableStore:
     return tables
 
 
-def test_tables_of_documents_are_stored_with_types_and_values(docs: Path) -> None:
-    store = stored(docs)
-    prices, spending = store.tables()
+def test_tables_of_documents_are_stored_with_types_and_values(money: TableStore) -> None:
+    prices, spending = money.tables()
     assert (prices.name, prices.document, prices.section, prices.rows) == ("prices", "prices.md", "Machines", 5)
     assert prices.caption == "Table 1: What the machines cost"
     columns = {column.name: (column.type, column.unit, column.unparsed) for column in spending.columns}
@@ -71,15 +82,14 @@ def test_tables_of_documents_are_stored_with_types_and_values(docs: Path) -> Non
     assert columns["share"] == ("integer", "%", 0)
     assert columns["paid_on"] == ("date", "", 0)
     assert (spending.rows, spending.totals) == (6, 1)
-    assert store.first_rows(spending, 1) == [("March", "North", "Train", 1234.5, 12, "2024-03-01")]
-    assert store.first_rows(spending, 1, shown=True) == [
+    assert money.first_rows(spending, 1) == [("March", "North", "Train", 1234.5, 12, "2024-03-01")]
+    assert money.first_rows(spending, 1, shown=True) == [
         ("March", "North", "Train", "1.234,50 €", "12 %", "01.03.2024")
     ]
 
 
-def test_a_result_names_its_tables_and_the_rows_it_rests_on(docs: Path) -> None:
-    store = stored(docs)
-    result = store.run("SELECT sum(amount) AS total FROM spending WHERE item = 'Train' AND is_total = 0")
+def test_a_result_names_its_tables_and_the_rows_it_rests_on(money: TableStore) -> None:
+    result = money.run("SELECT sum(amount) AS total FROM spending WHERE item = 'Train' AND is_total = 0")
     assert (result.columns, result.rows, result.cut) == (("total",), ((1434.5,),), 0)
     assert [table.name for table in result.tables] == ["spending"]
     (basis,) = result.basis
@@ -88,21 +98,19 @@ def test_a_result_names_its_tables_and_the_rows_it_rests_on(docs: Path) -> None:
     assert [row[-1] for row in basis.rows] == ["1.234,50 €", "200,00 €"]
 
 
-def test_tables_are_found_by_their_title_labels_and_cells(docs: Path) -> None:
-    store = stored(docs)
-    assert [found.table.name for found in store.find("machines")] == ["prices"]
-    assert [found.table.name for found in store.find("who paid the taxi")] == ["spending"]
-    assert store.find("hotel", where={"path": "*.md"}) == []
+def test_tables_are_found_by_their_title_labels_and_cells(money: TableStore) -> None:
+    assert [found.table.name for found in money.find("machines")] == ["prices"]
+    assert [found.table.name for found in money.find("who paid the taxi")] == ["spending"]
+    assert money.find("hotel", where={"path": "*.md"}) == []
 
 
-def test_a_wrong_name_is_answered_with_the_names_that_exist(docs: Path) -> None:
-    store = stored(docs)
+def test_a_wrong_name_is_answered_with_the_names_that_exist(money: TableStore) -> None:
     with pytest.raises(RequestError, match=r"no column 'amounts'; spending has: .*\bamount\b"):
-        store.run("SELECT amounts FROM spending")
+        money.run("SELECT amounts FROM spending")
     with pytest.raises(RequestError, match=r"no table 'spendings'; there are: prices, spending"):
-        store.run("SELECT * FROM spendings")
+        money.run("SELECT * FROM spendings")
     with pytest.raises(RequestError, match='no column "Hotels"'):
-        store.run('SELECT "Hotels" FROM spending')
+        money.run('SELECT "Hotels" FROM spending')
 
 
 @pytest.mark.parametrize(
@@ -120,9 +128,9 @@ def test_a_wrong_name_is_answered_with_the_names_that_exist(docs: Path) -> None:
         "WITH x AS (SELECT 1) DELETE FROM spending",
     ],
 )
-def test_a_statement_that_does_more_than_read_tables_is_refused(docs: Path, statement: str) -> None:
+def test_a_statement_that_does_more_than_read_tables_is_refused(money: TableStore, statement: str) -> None:
     with pytest.raises(RequestError):
-        stored(docs).run(statement)
+        money.run(statement)
 
 
 def test_unchanged_files_keep_their_tables(docs: Path) -> None:
@@ -167,9 +175,9 @@ def test_tables_of_joined_indexes_are_read_whatever_the_names_of_the_indexes(doc
 
 
 @pytest.mark.parametrize("word", ["malformed", "interrupted", "prohibited"])
-def test_words_of_a_wrong_statement_are_not_taken_for_the_cause_of_its_error(docs: Path, word: str) -> None:
+def test_words_of_a_wrong_statement_are_not_taken_for_the_cause_of_its_error(money: TableStore, word: str) -> None:
     with pytest.raises(RequestError, match="the statement is wrong"):
-        stored(docs).run(f"SELECT 1 a {word}")
+        money.run(f"SELECT 1 a {word}")
 
 
 def test_an_index_without_tables_has_no_store(tmp_path: Path) -> None:
@@ -233,32 +241,29 @@ def test_damaged_tables_of_the_current_generation_are_read_from_the_files_again(
     assert [table.name for table in stored(docs).tables()] == ["prices", "spending"]
 
 
-def test_results_are_cut_and_say_how_much_is_missing(docs: Path) -> None:
-    store = stored(docs)
-    result = store.run("SELECT a.row_number FROM spending a, spending b, spending c, spending d")
+def test_results_are_cut_and_say_how_much_is_missing(money: TableStore) -> None:
+    result = money.run("SELECT a.row_number FROM spending a, spending b, spending c, spending d")
     assert (len(result.rows), result.cut) == (MAX_ROWS, 6**4 - MAX_ROWS)
-    long = store.run("SELECT printf('%.*c', 5000, 'x') FROM spending")
+    long = money.run("SELECT printf('%.*c', 5000, 'x') FROM spending")
     assert len(str(long.rows[0][0])) == MAX_VALUE_CHARACTERS + 1
 
 
-def test_rows_of_a_ranking_come_first_in_its_basis(docs: Path) -> None:
-    (basis,) = stored(docs).run("SELECT name FROM prices ORDER BY price DESC LIMIT 1").basis
+def test_rows_of_a_ranking_come_first_in_its_basis(money: TableStore) -> None:
+    (basis,) = money.run("SELECT name FROM prices ORDER BY price DESC LIMIT 1").basis
     assert (basis.count, basis.rows[0]) == (5, (1, "Alpha", "$1,200.00"))
 
 
-def test_rows_inside_of_with_and_subqueries_are_the_basis(docs: Path) -> None:
-    store = stored(docs)
-    inner = store.run("WITH paid AS (SELECT amount FROM spending WHERE is_total = 0) SELECT max(amount) FROM paid")
+def test_rows_inside_of_with_and_subqueries_are_the_basis(money: TableStore) -> None:
+    inner = money.run("WITH paid AS (SELECT amount FROM spending WHERE is_total = 0) SELECT max(amount) FROM paid")
     assert [basis.count for basis in inner.basis] == [5]
-    nested = store.run("SELECT avg(x) FROM (SELECT amount AS x FROM spending WHERE month = 'March')")
+    nested = money.run("SELECT avg(x) FROM (SELECT amount AS x FROM spending WHERE month = 'March')")
     assert [basis.count for basis in nested.basis] == [2]
 
 
-def test_functions_for_numbers_and_spelling(docs: Path) -> None:
-    store = stored(docs)
-    assert store.run("SELECT number('about 1,234.5 kg'), fold('  ÉCOLE  Süd ')").rows == ((1234.5, "ecole sud"),)
+def test_functions_for_numbers_and_spelling(money: TableStore) -> None:
+    assert money.run("SELECT number('about 1,234.5 kg'), fold('  ÉCOLE  Süd ')").rows == ((1234.5, "ecole sud"),)
     patterns = "'ÄRGER' LIKE 'ä%r', 'a_b' LIKE 'a!_b' ESCAPE '!', 'axb' LIKE 'a!_b' ESCAPE '!'"
-    assert store.run(f"SELECT {patterns}").rows == ((1, 1, 0),)
+    assert money.run(f"SELECT {patterns}").rows == ((1, 1, 0),)
 
 
 @given(st.text("ab%_", max_size=8), st.text("ab%_", max_size=8))
@@ -282,8 +287,8 @@ def test_names_are_readable_unique_and_no_keywords(tmp_path: Path) -> None:
     assert columns == {"Order": "order_", "order": "order_2", "Größe %": "grosse_percent", "column 4": "column_4"}
 
 
-def test_columns_have_their_range_or_their_few_values(docs: Path) -> None:
-    columns = {column.name: column for column in stored(docs).tables()[1].columns}
+def test_columns_have_their_range_or_their_few_values(money: TableStore) -> None:
+    columns = {column.name: column for column in money.tables()[1].columns}
     assert (columns["amount"].low, columns["amount"].high) == (20.25, 1234.5)
     assert (columns["paid_on"].low, columns["paid_on"].high) == ("2024-03-01", "2024-05-31")
     assert columns["team"].values == ("North", "South")
