@@ -188,18 +188,14 @@ def _build(
         screen.print(Text(f"skipped  {one_line(problem)}", style="yellow"), soft_wrap=True)
     if len(report.problems) > MAX_SHOWN_PROBLEMS:
         screen.print(f"… and {len(report.problems) - MAX_SHOWN_PROBLEMS} more; --json lists them all")
-    for remark in report.remarks[:MAX_SHOWN_PROBLEMS]:
-        screen.print(Text(one_line(remark), style="yellow"), soft_wrap=True)
-    left_out_rest = {reason: count for reason, count in report.left_out.items() if reason != NOT_DESCRIBED}
-    if pictures := report.left_out[NOT_DESCRIBED]:
-        are = "1 picture is" if pictures == 1 else f"{pictures:,} pictures are"
-        screen.print(Text(f"{are} not described (--describe SPEC)", style="yellow"), soft_wrap=True)
-    if left_out := describe_left_out(left_out_rest):
-        screen.print(Text(one_line(left_out), style="yellow"), soft_wrap=True)
-    if unread := describe_unread(report.unread):
-        screen.print(Text(one_line(unread), style="yellow"), soft_wrap=True)
-    if report.advice:
-        screen.print(Text(one_line(report.advice), style="yellow"), soft_wrap=True)
+    left_out = {reason: count for reason, count in report.left_out.items() if reason != NOT_DESCRIBED}
+    pictures = report.left_out[NOT_DESCRIBED]
+    are = "1 picture is" if pictures == 1 else f"{pictures:,} pictures are"
+    undescribed = f"{are} not described (--describe SPEC)" if pictures else ""
+    remarks = map(str, report.remarks[:MAX_SHOWN_PROBLEMS])
+    notes = (*remarks, undescribed, describe_left_out(left_out), describe_unread(report.unread), report.advice)
+    for note in filter(None, notes):
+        screen.print(Text(one_line(note), style="yellow"), soft_wrap=True)
     _report(report, request.as_json, err)
 
 

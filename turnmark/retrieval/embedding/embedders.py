@@ -299,8 +299,8 @@ _PATIENCE = 5.0
 
 
 class SharedEmbed:
-    """An `Embed` (`turnmark.retrieval.search.task_passages`) that may be called from any thread and calls `encode` from
-    one only.
+    """An `Embed` (`turnmark.retrieval.embedding.vector_cache`) that may be called from any thread and calls `encode`
+    from one only.
 
     PyTorch keeps memory and a thread pool for each calling thread: many callers would slow each other down, and 16 of
     them take 400 MB more. Requests are not merged: the last digits of a vector depend on the texts embedded with it,

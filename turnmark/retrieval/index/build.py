@@ -13,14 +13,13 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from turnmark.core.console import NoProgress, Progress, shown_progress
 from turnmark.core.engines import LOCAL, check_engine
@@ -30,7 +29,7 @@ from turnmark.core.untrusted import one_line
 from turnmark.corpora.readers import ReadingReport, describe_unread
 from turnmark.corpora.readers.fingerprint import readers_mark
 from turnmark.corpora.text.languages import MAX_CHARACTERS, detect_languages
-from turnmark.corpora.types import Passage, Problem
+from turnmark.corpora.types import Problem
 from turnmark.retrieval.embedding.choose_embedder import (
     AHEAD_CHARACTERS,
     AHEAD_DOCUMENTS,
@@ -40,11 +39,11 @@ from turnmark.retrieval.embedding.choose_embedder import (
 )
 from turnmark.retrieval.embedding.embedders import DEFAULT_EMBEDDER
 from turnmark.retrieval.index.components import (
+    ORIGIN_FIELDS,
     BuildFiles,
     Encoder,
     Models,
     Page,
-    Values,
     Window,
     components_of,
     delete_served,
@@ -52,7 +51,7 @@ from turnmark.retrieval.index.components import (
     open_encoders,
     write_checksums,
 )
-from turnmark.retrieval.index.encoding_steps import EncodingSteps
+from turnmark.retrieval.index.encoding_steps import encode_blocks
 from turnmark.retrieval.index.picture_build import BuildPictures
 from turnmark.retrieval.index.picture_descriptions import DescribingPlan, describer_to_use
 from turnmark.retrieval.index.source_reading import (
@@ -80,9 +79,6 @@ from turnmark.retrieval.tables.table_writer import (
     CurrentTables,
     TableWriter,
 )
-
-if TYPE_CHECKING:
-    from turnmark.retrieval.services.ray_cluster import Workers
 
 BLOCK_PASSAGES = 256
 """Number of passages that are sorted by length together. A part of them is embedded and checkpointed at a time."""
@@ -487,21 +483,8 @@ class Build:
         )
 
     def _same(self, existing: Manifest, planned: Manifest) -> bool:
-        """Whether the existing index is complete, and the same as the planned one."""
-        ignored = {
-            "generation",
-            "created",
-            "version",
-            "source",
-            "include",
-            "exclude",
-            "skipped",
-            "unread",
-            "left_out",
-            "internal",
-            "retriever",
-            *CALIBRATED_FIELDS,
-        }
+        """Return whether the existing index is complete and the same as the planned one."""
+        ignored = {*ORIGIN_FIELDS, *CALIBRATED_FIELDS}
         equal = existing.model_dump(exclude=ignored) == planned.model_dump(exclude=ignored)
         return equal and has_all_components(StoredIndex(self.folder, existing))
 
@@ -540,7 +523,7 @@ class Build:
                 self.progress.start("embedding", total)
                 size = GPU_BLOCK_PASSAGES if encoder.on_gpu and workers is None else BLOCK_PASSAGES
                 blocks = _blocks(checkpoint.missing(store, encoder.keys), size)
-                for contents, values in _encode_blocks(blocks, encoder, number, workers, self.progress):
+                for contents, values in encode_blocks(blocks, encoder, number, workers, self.progress):
                     checkpoint.add(contents, values)
 
     def _write(self, files: BuildFiles) -> Manifest:
@@ -576,41 +559,6 @@ class Build:
                 self._delete(folder)
             else:
                 drop_checkpoint(folder)
-
-
-def _encode_blocks(
-    blocks: Iterable[list[tuple[str, Passage]]],
-    encoder: Encoder,
-    number: int,
-    workers: Workers[Values] | None,
-    progress: Progress,
-) -> Iterator[tuple[list[str], Values]]:
-    """Yield content hashes and their encoded bytes by component, as they are ready; workers yield in any order."""
-    tasks = (([content for content, _ in block], [passage.indexed_text for _, passage in block]) for block in blocks)
-    if workers is None:
-        steps = EncodingSteps(encoder, progress)
-        if encoder.on_gpu:
-            yield from _prefetch(tasks, steps)
-        else:
-            for contents, texts in tasks:
-                yield from steps.encode(contents, texts)
-        return
-    for contents, values in workers.spread((contents, (number, texts)) for contents, texts in tasks):
-        progress.advance(len(contents))
-        yield contents, values
-
-
-def _prefetch(tasks: Iterable[tuple[list[str], list[str]]], steps: EncodingSteps) -> Iterator[tuple[list[str], Values]]:
-    """Yield the steps of each task, while the next task is encoded in another thread."""
-    with ThreadPoolExecutor(1, thread_name_prefix="turnmark-encoding") as pool:
-        running: Future[list[tuple[list[str], Values]]] | None = None
-        for contents, texts in tasks:
-            future = pool.submit(lambda task: list(steps.encode(*task)), (contents, texts))
-            if running is not None:
-                yield from running.result()
-            running = future
-        if running is not None:
-            yield from running.result()
 
 
 def copy_embeddings(

@@ -341,11 +341,11 @@ def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]
 # --- checksums and removal -------------------------------------------------------------------------------------------
 
 FILE = "seal.json"
-_MAY_CHANGE = {
+ORIGIN_FIELDS = {
     "generation", "created", "version", "source", "include", "exclude", "skipped", "unread", "left_out", "internal",
-    "server", "name", "retriever",
+    "retriever",
 }  # fmt: skip
-"""Fields of a manifest that may change within a generation, or that tell the origin of the index."""
+"""Fields of a manifest that may differ between two builds of the same content."""
 
 
 def write_checksums(folder: Path, manifest: Manifest) -> None:
@@ -364,7 +364,8 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 def _manifest_digest(manifest: Manifest) -> str:
-    return hashlib.sha256(manifest.model_dump_json(exclude=_MAY_CHANGE, exclude_defaults=True).encode()).hexdigest()
+    fixed = manifest.model_dump_json(exclude={*ORIGIN_FIELDS, "server", "name"}, exclude_defaults=True)
+    return hashlib.sha256(fixed.encode()).hexdigest()
 
 
 def verify_index(index: StoredIndex) -> list[str]:

@@ -1,12 +1,18 @@
-"""Encodes blocks of texts in steps, and reports each step."""
+"""Encodes blocks of texts in this process or on workers, and reports the progress."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from turnmark.core.console import Progress
+from turnmark.corpora.types import Passage
 from turnmark.retrieval.index.components import Encoder, Values
+
+if TYPE_CHECKING:
+    from turnmark.retrieval.services.ray_cluster import Workers
 
 FIRST_STEP_TEXTS = 32
 """Texts that are encoded before the first progress is reported."""
@@ -35,3 +41,38 @@ class EncodingSteps:
             if time.monotonic() - started < QUICK_STEP_SECONDS:
                 self._size = min(2 * self._size, MAX_STEP_TEXTS)
             self._progress.advance(len(step))
+
+
+def encode_blocks(
+    blocks: Iterable[list[tuple[str, Passage]]],
+    encoder: Encoder,
+    number: int,
+    workers: Workers[Values] | None,
+    progress: Progress,
+) -> Iterator[tuple[list[str], Values]]:
+    """Yield content hashes and their encoded bytes by component, as they are ready; workers yield in any order."""
+    tasks = (([content for content, _ in block], [passage.indexed_text for _, passage in block]) for block in blocks)
+    if workers is None:
+        steps = EncodingSteps(encoder, progress)
+        if encoder.on_gpu:
+            yield from _prefetch(tasks, steps)
+        else:
+            for contents, texts in tasks:
+                yield from steps.encode(contents, texts)
+        return
+    for contents, values in workers.spread((contents, (number, texts)) for contents, texts in tasks):
+        progress.advance(len(contents))
+        yield contents, values
+
+
+def _prefetch(tasks: Iterable[tuple[list[str], list[str]]], steps: EncodingSteps) -> Iterator[tuple[list[str], Values]]:
+    """Yield the steps of each task, while the next task is encoded in another thread."""
+    with ThreadPoolExecutor(1, thread_name_prefix="turnmark-encoding") as pool:
+        running: Future[list[tuple[list[str], Values]]] | None = None
+        for contents, texts in tasks:
+            future = pool.submit(lambda task: list(steps.encode(*task)), (contents, texts))
+            if running is not None:
+                yield from running.result()
+            running = future
+        if running is not None:
+            yield from running.result()

@@ -48,7 +48,7 @@ def rebuild_command(manifest: Manifest) -> str:
 
 
 def spec_of_build(manifest: Manifest) -> str:
-    """Return the spec that was given to the build; if none was given, that of `as_built`."""
+    """Return the spec that was given to the build; if none was given, that of `spec_of_components`."""
     return manifest.retriever or spec_of_components(manifest)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from turnmark.core.errors import RequestError
+from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.specs import Spec, check_options, load_python, parse_spec
 from turnmark.core.untrusted import describe_error
 from turnmark.corpora.downloads.small_models import MODELS, SPLADE, is_complete
@@ -116,14 +116,20 @@ def only_part(spec: Spec, index: SearchableIndex) -> StoredIndex:
     return index.parts[0]
 
 
-def open_python(spec: Spec, index: SearchableIndex, _: Options) -> Retriever:
-    """Open `python:pkg.mod:factory`."""
+def call_factory(spec: Spec, index: SearchableIndex, convert: Callable[[Any], Any] = lambda made: made) -> Any:
+    """Call the factory that a spec's argument names with an index, and return the converted result."""
     factory = load_python(spec.argument, "retriever")
     try:
-        result: Any = factory(index)
+        return convert(factory(index))
+    except TurnmarkError:
+        raise
     except Exception as error:
         raise RequestError(f"retriever {str(spec)!r}: its factory failed: {describe_error(error)}") from error
-    return check_retriever(result, f"what the factory of {str(spec)!r} returns")
+
+
+def open_python(spec: Spec, index: SearchableIndex, _: Options) -> Retriever:
+    """Open `python:pkg.mod:factory`."""
+    return check_retriever(call_factory(spec, index), f"what the factory of {str(spec)!r} returns")
 
 
 # --- a spec ----------------------------------------------------------------------------------------------------------

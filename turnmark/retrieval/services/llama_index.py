@@ -18,12 +18,12 @@ from llama_index.core.schema import (
 )
 
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.core.specs import Spec, load_python
+from turnmark.core.specs import Spec
 from turnmark.core.untrusted import describe_error
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.ranking.fusion import RankedList, RankedRows, fuse
 from turnmark.retrieval.search.opened_index import SearchableIndex
-from turnmark.retrieval.search.retriever_factory import only_part
+from turnmark.retrieval.search.retriever_factory import call_factory, only_part
 from turnmark.retrieval.search.retriever_kinds import Options
 from turnmark.retrieval.search.retrievers import VARIANT_WEIGHT
 from turnmark.retrieval.storage.picture_store import PictureStore
@@ -164,15 +164,7 @@ def open_llama_index(spec: Spec, index: SearchableIndex, _: Options) -> Retrieve
     `as_retriever()`.
     """
     only_part(spec, index)
-    factory = load_python(spec.argument, "retriever")
-    try:
-        retriever = factory(index)
-        if not isinstance(retriever, BaseRetriever) and hasattr(retriever, "as_retriever"):
-            retriever = retriever.as_retriever()
-    except TurnmarkError:
-        raise
-    except Exception as error:
-        raise RequestError(f"retriever {str(spec)!r}: its factory failed: {describe_error(error)}") from None
+    retriever = call_factory(spec, index, lambda made: made.as_retriever() if hasattr(made, "as_retriever") else made)
     if not isinstance(retriever, BaseRetriever):
         raise RequestError(
             f"retriever {str(spec)!r} returned a {type(retriever).__name__}, which is neither a LlamaIndex "

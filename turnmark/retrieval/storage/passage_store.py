@@ -139,6 +139,15 @@ class PassageStore(Passages):
         """Yield some columns of the passages whose `key` is one of the values."""
         yield from self._all(f'SELECT {columns} FROM passages WHERE "{key}" IN {_IN_LIST}', [_encode_list(values)])
 
+    def _in_pages(
+        self, key: str, columns: str, before: Any, size: int, tests: str = "1", values: Sequence[Any] = ()
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """Yield pages of columns in the order of `key`, which is the first of them and begins after `before`."""
+        statement = f'SELECT {columns} FROM passages WHERE "{key}" > ? AND {tests} ORDER BY "{key}" LIMIT ?'
+        while page := self._all(statement, [before, *values, size]):
+            yield page
+            before = page[-1][0]
+
     def _passage(self, values: Sequence[Any]) -> Passage:
         try:
             fields = dict(zip(_FIELDS, values, strict=True))
@@ -204,28 +213,13 @@ class PassageStore(Passages):
 
     def texts(self, where: Mapping[str, str] | None = None, size: int = 2000) -> Iterator[StoredText]:
         tests, values = self._tests(where or {})
-        last = -1
-        while True:
-            rows = self._all(
-                f'SELECT "row", "id", "document", "title", "section", "text", "start" FROM passages '
-                f'WHERE "row" > ? AND {tests} ORDER BY "row" LIMIT ?',
-                [last, *values, size],
-            )
-            if not rows:
-                return
-            yield from (StoredText(*row[1:]) for row in rows)
-            last = rows[-1][0]
+        columns = '"row", "id", "document", "title", "section", "text", "start"'
+        for page in self._in_pages("row", columns, -1, size, tests, values):
+            yield from (StoredText(*row[1:]) for row in page)
 
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
-        last = -1
-        while True:
-            page = self._all(
-                f'SELECT "row", "hash", {_COLUMNS} FROM passages WHERE "row" > ? ORDER BY "row" LIMIT ?', [last, size]
-            )
-            if not page:
-                return
+        for page in self._in_pages("row", f'"row", "hash", {_COLUMNS}', -1, size):
             yield [(row[0], row[1], self._passage(row[2:])) for row in page]
-            last = page[-1][0]
 
     def digest(self) -> str:
         """Return a fingerprint of all ids and contents, in order."""
@@ -238,15 +232,8 @@ class PassageStore(Passages):
 
     def contents(self, size: int = 1000) -> Iterator[list[str]]:
         """Yield the hashes of all distinct contents, in their order, a page at a time."""
-        last = ""
-        while True:
-            page = self._all(
-                'SELECT DISTINCT "hash" FROM passages WHERE "hash" > ? ORDER BY "hash" LIMIT ?', [last, size]
-            )
-            if not page:
-                return
+        for page in self._in_pages("hash", 'DISTINCT "hash"', "", size):
             yield [row[0] for row in page]
-            last = page[-1][0]
 
     def holds(self, hashes: Sequence[str]) -> set[str]:
         """Return the content hashes that the store contains."""
