@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import DEMO
 from tests.evaluation.synth.player import Player
 from tests.servers import ScriptedServer
 from turnmark.corpora.text.segmentation import sentences
@@ -18,6 +17,7 @@ from turnmark.evaluation.check.result import share
 from turnmark.evaluation.check.sentence_sampling import draw_sentences
 from turnmark.evaluation.records import ContextRef
 from turnmark.evaluation.storage.corpus_passages import CorpusTexts
+from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.changed_copy import copy_with_texts
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.retriever_factory import open_retriever
@@ -45,23 +45,9 @@ class Reader(Player):
         return UNKNOWN
 
 
-@pytest.fixture(scope="session")
-def demo_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with the index `demo`: BM25 and vectors."""
-    home = tmp_path_factory.mktemp("check-home")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TURNMARK_HOME", str(home))
-        from turnmark.retrieval.index.build import build_index
-
-        build_index(DEMO / "documents", "demo", retriever="hybrid")
-    return home
-
-
 @pytest.fixture
-def here(demo_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty working directory, and the home with the index."""
-    monkeypatch.setenv("TURNMARK_HOME", str(demo_home))
-    monkeypatch.chdir(tmp_path)
+def here(in_demo_home: None, tmp_path: Path) -> Path:
+    """An empty working directory, and the home with the index `demo`."""
     return tmp_path
 
 
@@ -116,27 +102,26 @@ def test_draws_unique_sentences_of_different_documents_by_seed(here):
     assert drawn != draw_sentences(index, 30, seed=1)
 
 
-def test_repeated_sentences_are_not_drawn(here):
-    from turnmark.retrieval.index.build import build_index
-
+def test_repeated_sentences_are_not_drawn(tmp_path):
     sentence = "The kettle stands in the hall beside the stairs and is heated in the evening."
     text = f"{sentence} {'Nobody has ever found out ' * 8}why. {sentence}\n"
-    (here / "notes").mkdir()
-    (here / "notes" / "kettle.md").write_text(text, "utf-8")
-    build_index(here / "notes", "twice-check", retriever="bm25")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "kettle.md").write_text(text, "utf-8")
+    build_index(tmp_path / "notes", "twice-check", retriever="bm25")
     assert draw_sentences(open_index("twice-check"), 5, seed=0) == []
 
 
 def test_checks_retrieval_without_a_model(turnmark, here):
-    ran = turnmark("check", "demo", "--n", 8, "--out", "mine")
+    words = ("check", "demo", "--n", 8, "--out", "mine", "--retriever")
+    ran = turnmark(*words, "hybrid")
     assert ran.code == 0, ran.err
     assert masked(ran.out, here) == (GOLDEN / "check-retrieval.txt").read_text("utf-8")
-    result = turnmark.json("check", "demo", "--n", 8, "--out", "mine")  # everything is there already
+    result = turnmark.json(*words, "hybrid")  # everything is there already
     samples = [json.loads(line) for line in (Path(result["run"]) / "predictions.jsonl").read_text("utf-8").splitlines()]
     assert len(samples) == 8
     assert result["found"]["n"] == 8
     assert str(result["found"]["count"]) in ran.out
-    other = turnmark.json("check", "demo", "--n", 8, "--out", "mine", "--retriever", "bm25")
+    other = turnmark.json(*words, "bm25")
     assert other["other_runs"] == [result["run"]]
     compared = turnmark("compare", result["run"], other["run"])
     assert compared.code == 0, compared.err
@@ -147,18 +132,17 @@ def test_checks_retrieval_without_a_model(turnmark, here):
 
 
 def test_checks_answers_with_a_model(turnmark, here, server):
-    ran = turnmark("check", "demo", "--n", 5, "--generator", spec(server), "--out", "mine", "--concurrency", 1)
+    words = ("check", "demo", "--n", 5, "--generator", spec(server), "--out", "mine", "--retriever")
+    ran = turnmark(*words, "hybrid", "--concurrency", 1)
     assert ran.code == 0, ran.err
     assert masked(ran.out, here) == (GOLDEN / "check-answers.txt").read_text("utf-8")
     before = len(server.seen)
-    result = turnmark.json("check", "demo", "--n", 5, "--generator", spec(server), "--out", "mine")
+    result = turnmark.json(*words, "hybrid")
     assert len(server.seen) == before  # the same command asks nothing
     assert (result["found"]["n"], result["recognised"]["n"]) == (4, 1)
     # What answers it was hidden, so this reader says that it does not know.
     assert result["recognised"]["count"] == 1
-    second = turnmark.json(
-        "check", "demo", "--n", 5, "--generator", spec(server), "--out", "mine", "--retriever", "bm25"
-    )
+    second = turnmark.json(*words, "bm25")
     assert second["other_runs"] == [result["run"]]
     compared = turnmark("compare", result["run"], second["run"])
     assert compared.code == 0, compared.err
@@ -171,7 +155,7 @@ def test_unsupported_answers_are_among_the_worst_questions(turnmark, here):
             return reply if reply.startswith("{") else "Submarines from Atlantis patrol Neptune. [1]"
 
     with ScriptedServer(Babbling()) as babbling:
-        result = turnmark.json("check", "demo", "--n", 5, "--generator", spec(babbling))
+        result = turnmark.json("check", "demo", "--n", 5, "--generator", spec(babbling), "--retriever", "bm25")
     assert (result["supported"]["count"], result["agreeing"]["count"]) == (0, 0)
     assert result["recognised"]["count"] == 0
     assert len(result["worst"]) == 5
@@ -186,7 +170,7 @@ def test_asking_back_does_not_count_as_an_answer(turnmark, here):
             return reply if reply.startswith("{") else "Which one do you mean?"
 
     with ScriptedServer(Asking()) as asking:
-        ran = turnmark("check", "demo", "--n", 5, "--generator", spec(asking))
+        ran = turnmark("check", "demo", "--n", 5, "--generator", spec(asking), "--retriever", "bm25")
     assert ran.code == 0, ran.err
     assert "1, of which 0 recognized, 0 hedged, 1 asked back, 0 answered anyway." in " ".join(ran.out.split())
 
@@ -208,15 +192,13 @@ def test_refuses_a_folder_with_another_index_or_number(turnmark, here):
     assert "n: 2 there, 3 here" in ran.err
 
 
-def test_notes_that_a_small_index_has_fewer_sentences(turnmark, here):
-    from turnmark.retrieval.index.build import build_index
-
-    (here / "notes").mkdir()
+def test_notes_that_a_small_index_has_fewer_sentences(turnmark, tmp_path):
+    (tmp_path / "notes").mkdir()
     for name in ("kettle", "boiler"):
         words = f"The {name} stands in the hall beside the stairs and is heated in the evening by whoever comes home."
         more = "Nobody has ever found out " * 8
-        (here / "notes" / f"{name}.md").write_text(f"# The {name}\n\n{words} {more}why.\n", "utf-8")
-    build_index(here / "notes", "small-check", retriever="bm25")
+        (tmp_path / "notes" / f"{name}.md").write_text(f"# The {name}\n\n{words} {more}why.\n", "utf-8")
+    build_index(tmp_path / "notes", "small-check", retriever="bm25")
     result = turnmark.json("check", "small-check")
     assert result["found"]["n"] == 2
     assert "2 sentences, not 30" in result["notes"][0]
@@ -226,9 +208,6 @@ def test_notes_that_a_small_index_has_fewer_sentences(turnmark, here):
 def test_interval_is_wilsons(count, n, low, high):
     # Newcombe 1998, method 3, by hand.
     assert share(count, n).ci95 == pytest.approx((low, high), abs=1e-3)
-
-
-def test_empty_share_has_no_interval():
     assert share(0, 0).ci95 is None
 
 

@@ -382,7 +382,7 @@ def _make_answer_result(
     Args:
         support: task id -> faithfulness.
         agreement: task id -> share of the reference answer.
-        suffix: `HIDDEN_SUFFIX` if its section was hidden, else "".
+        suffix: `HIDDEN_SUFFIX` if its section was hidden; otherwise empty.
     """
     source = passage_of(index, task.contexts[0].document_id)
     one = QuestionResult(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from turnmark.retrieval.search.opened_index import StoredIndex
 
 MAX_FOUND_RANK = 3
-"""Largest rank at which the right section counts as found; MTRAG's best readers saw three passages."""
+"""Largest rank at which the right section counts as found; the best models of MTRAG saw three passages."""
 
 
 class CheckRequest(Request):

@@ -166,7 +166,7 @@ def _cached_model() -> Path:
 
 
 def bert_recall(bert: Bert, answer: str, reference: str) -> float | None:
-    """`bert_recall`: BERTScore recall of the reference's tokens in the answer. None without a reference."""
+    """Measure `bert_recall`: BERTScore recall of the reference's tokens in the answer. None without a reference."""
     if not reference.strip():
         return None
     _, recall = bert.score([answer], [reference])[0]
@@ -174,7 +174,7 @@ def bert_recall(bert: Bert, answer: str, reference: str) -> float | None:
 
 
 def bert_k_precision(bert: Bert, answer: str, passages: Sequence[str]) -> float | None:
-    """`bert_k_precision`: BERTScore precision of the answer's tokens in a passage; the best passage counts.
+    """Measure `bert_k_precision`: BERTScore precision of the answer's tokens in a passage; the best passage counts.
 
     None if no passage has text. The published values also compare with single passages, not with their union.
     """
@@ -185,7 +185,7 @@ def bert_k_precision(bert: Bert, answer: str, passages: Sequence[str]) -> float 
 
 
 def rb_alg(recall: float, rouge_l: float, k_precision: float) -> float:
-    """`rb_alg`: the harmonic mean of (recall + 1) / 2, ROUGE-L and (k_precision + 1) / 2; in 0..1.
+    """Measure `rb_alg`: the harmonic mean of (recall + 1) / 2, ROUGE-L and (k_precision + 1) / 2; in 0..1.
 
     It is 0 if one of the three is 0 or below. In the paper's released scores, a task without passages has a K-precision
     of 0, which is .5 in the mean; without this, the .75 and .26 of unanswerable tasks in Table 13 cannot be reproduced.

@@ -107,7 +107,7 @@ def extractive_rubrics(embed: Embed, embedder: str) -> tuple[Rubric, ...]:
 
 @lru_cache(maxsize=8)
 def _extra(embedder: str) -> str:
-    """`Rubric.extra`: everything else that can change an outcome, which is the embedder and the weights."""
+    """Return `Rubric.extra`: everything else that can change an outcome, which is the embedder and the weights."""
     weights = json.loads(WEIGHTS_FILE.read_text(encoding="utf-8"))
     return f"{embedder} {json.dumps(weights, sort_keys=True)}".strip()
 

@@ -68,7 +68,7 @@ def can_grade(metric: str, judge: str) -> bool:
 
 
 def _kind(judge: str) -> str:
-    """`embedded` or `bertscore`; empty for a language model."""
+    """Return `embedded`, `bertscore` or, for a language model, the empty string."""
     if judge == EMBEDDED_JUDGE:
         return EMBEDDED_JUDGE
     return BERTSCORE if judge == BERTSCORE or judge.startswith(f"{BERTSCORE}:") else ""

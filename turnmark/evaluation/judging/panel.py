@@ -247,7 +247,7 @@ class Judging(JudgeCalls):
 
 
 def _rule(rubric: Rubric) -> str:
-    """How a panel combines its judges."""
+    """Return how a panel combines its judges."""
     return "majority" if rubric.values is not None else "median"
 
 

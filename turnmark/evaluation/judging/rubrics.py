@@ -132,7 +132,7 @@ def add_check(schema: type[T], most: int, check: Callable[[T], str | None]) -> t
 
 
 def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], float], *parts: str) -> Ask:
-    """`Rubric.ask` of a rubric with one prompt and one verdict.
+    """Return the function `Rubric.ask` for a rubric with one prompt and one verdict.
 
     Args:
         value: function from the verdict's label and number to the metric's value.
@@ -159,7 +159,10 @@ def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], flo
 
 
 def by_code(judge: str, grade: Callable[[Case], Outcome]) -> Ask:
-    """`Rubric.ask` of a rubric without a language model; not applicable for other judges, so estimates cost nothing."""
+    """Return the function `Rubric.ask` for a rubric without a language model.
+
+    Its outcome is not applicable for any other judge, so that estimates cost nothing.
+    """
 
     def grade_for_judge(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001
         if generator.name != judge:
@@ -176,8 +179,10 @@ def tenth(_: str, number: float | None) -> float:
 
 
 def require_material(passages: bool = False, reference: bool = False) -> Callable[[Case], str | None]:
-    """The function `Rubric.without` for a rubric that needs passages or a reference. It never applies to underspecified
-    tasks."""
+    """Return the function `Rubric.without` for a rubric that needs passages or a reference.
+
+    The rubric never applies to underspecified tasks.
+    """
 
     def without(case: Case) -> str | None:
         if case.answerability == UNDERSPECIFIED_LABEL:

@@ -4,8 +4,8 @@ All metrics treat empty texts alike. If the reference or the passages contain no
 is not applicable. Otherwise an answer without a token scores 0, because the system failed; rouge-score and
 instruct-qa do the same. No value is ever NaN.
 
-Answers are scored as passed in: the caller strips citation marks (`turnmark.corpora.text.segmentation.strip_citations`)
-first.
+The functions `comparable_words` and `strip_citations` are those of `turnmark.corpora.text.segmentation`. Answers are
+scored as passed in: the caller strips citation marks first.
 
 Revisions are measured in words (KIWI, table 6, appendix A.3, for one turn). The paper names the columns (`# words` of
 source and target, `Len ratio`, `Edit distance`, `Edit ratio`) without definitions. Its rows allow only one reading: for
@@ -62,7 +62,7 @@ def _rouge_tokens(text: str) -> list[bytes]:
 
 
 def rouge_l_word(answer: str, reference: str) -> float | None:
-    """`rouge_l.word`: F_lcs over the tokens `[a-z0-9]+` of the lower-cased texts, not stemmed. 0..1.
+    """Measure `rouge_l.word`: F_lcs over the tokens `[a-z0-9]+` of the lower-cased texts, not stemmed. 0..1.
 
     None if the reference has no such token (rouge-score says 0). Symmetric if both texts have one.
 
@@ -73,7 +73,7 @@ def rouge_l_word(answer: str, reference: str) -> float | None:
 
 
 def rouge_l_unicode(answer: str, reference: str) -> float | None:
-    """`rouge_l.word[unicode]`: as `rouge_l.word`, over `turnmark.corpora.text.segmentation.comparable_words`. 0..1.
+    """Measure `rouge_l.word[unicode]`, 0..1: as `rouge_l.word`, over `comparable_words`.
 
     None if the reference has no word. Not the published metric: "don't" and "1,250.5" are one token, not two.
     """
@@ -81,7 +81,7 @@ def rouge_l_unicode(answer: str, reference: str) -> float | None:
 
 
 def rouge_l_char(answer: str, reference: str) -> float | None:
-    """`rouge_l.char`: F_lcs over characters (code points) unchanged: case, punctuation and spaces count. 0..1.
+    """Measure `rouge_l.char`: F_lcs over characters (code points) unchanged: case, punctuation and spaces count. 0..1.
 
     None if the reference is the empty string.
 
@@ -91,7 +91,7 @@ def rouge_l_char(answer: str, reference: str) -> float | None:
 
 
 def token_recall(answer: str, reference: str) -> float | None:
-    """`token_recall`: tokens shared with the reference / tokens of the reference. 0..1.
+    """Measure `token_recall`: tokens shared with the reference / tokens of the reference. 0..1.
 
     Tokens after SQuAD's normalization; a token is shared as often as both texts have it (multisets). None if the
     reference has no token left.
@@ -103,7 +103,7 @@ def token_recall(answer: str, reference: str) -> float | None:
 
 
 def token_recall_unicode(answer: str, reference: str) -> float | None:
-    """`token_recall[unicode]`: as `token_recall`, over `turnmark.corpora.text.segmentation.comparable_words`. 0..1.
+    """Measure `token_recall[unicode]`, 0..1: as `token_recall`, over `comparable_words`.
 
     A run of Chinese is a single token of `token_recall`, which is therefore 0 for almost every Chinese answer.
     """
@@ -112,7 +112,7 @@ def token_recall_unicode(answer: str, reference: str) -> float | None:
 
 
 def k_precision_unicode(answer: str, passages: Iterable[str]) -> float | None:
-    """`k_precision[unicode]`: as `k_precision`, over `turnmark.corpora.text.segmentation.comparable_words`. 0..1."""
+    """Measure `k_precision[unicode]`, 0..1: as `k_precision`, over `comparable_words`."""
     context = [token for text in passages for token in comparable_words(text)]
     if not context:
         return None
@@ -121,11 +121,11 @@ def k_precision_unicode(answer: str, passages: Iterable[str]) -> float | None:
 
 
 def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = ()) -> float | None:
-    """`k_precision`: tokens shared with the passages / tokens of the answer; with `history`, `k_precision[+history]`.
+    """Measure `k_precision`, 0..1: tokens shared with the passages / tokens of the answer.
 
-    0..1. Tokens after SQuAD's normalization, as multisets. The passages are concatenated,
-    so the answer may use a word as often as all passages together do. instruct-qa, the reference implementation, does
-    the same. A passage given twice counts twice.
+    With `history` it is `k_precision[+history]`. Tokens after SQuAD's normalization, as multisets. The passages are
+    concatenated, so the answer may use a word as often as all passages together do. instruct-qa, the reference
+    implementation, does the same. A passage given twice counts twice.
 
     None if no passage has a token. This holds with and without history, so that both variants cover the same samples.
 
@@ -146,8 +146,7 @@ def k_precision(answer: str, passages: Iterable[str], history: Iterable[str] = (
 
 
 def answer_words(answer: str) -> float:
-    """`answer_words`: number of words (`turnmark.corpora.text.segmentation.comparable_words`) of the answer; always
-    measured.
+    """Measure `answer_words`: number of words (`comparable_words`) of the answer. It is always measured.
 
     Each character of a script without spaces is a word; punctuation by itself ("--", ".") is not.
     """
@@ -160,7 +159,7 @@ def edit_words(text: str) -> list[str]:
 
 
 def length_ratio(revised: str, previous: str) -> float | None:
-    """`length_ratio`: words of the revised answer / words of the previous one. 0 or more; 1 is the same length.
+    """Measure `length_ratio`: words of the revised answer / words of the previous one. 0 or more; 1 is the same length.
 
     None if the previous answer has no word. Source: KIWI table 6, "Len ratio".
     """
@@ -169,7 +168,7 @@ def length_ratio(revised: str, previous: str) -> float | None:
 
 
 def edit_distance(revised: str, previous: str) -> float:
-    """`edit_distance`: minimum number of words to insert, delete or replace to turn one answer into the other.
+    """Measure `edit_distance`: minimum number of words to insert, delete or replace to turn one answer into the other.
 
     Symmetric; between the difference of the lengths and the longer length, in words. Always measured, 0 for two empty
     answers. Source: KIWI table 6, "Edit distance".
@@ -180,7 +179,7 @@ def edit_distance(revised: str, previous: str) -> float:
 
 
 def edit_ratio(revised: str, previous: str) -> float | None:
-    """`edit_ratio`: `edit_distance` / words of the previous answer. 0 or more; above 1 if much was added.
+    """Measure `edit_ratio`: `edit_distance` / words of the previous answer. 0 or more; above 1 if much was added.
 
     None if the previous answer has no word. Source: KIWI table 6, "Edit ratio".
     """

@@ -69,12 +69,12 @@ def own_prompts(directory: Path | None) -> dict[str, str]:
 
 
 def digest(prompt: Prompt) -> str:
-    """16 digits of a SHA-256 over a prompt's text without white space."""
+    """Return 16 digits of a SHA-256 over a prompt's text without white space."""
     return _hash_text("".join(_normalize_text(prompt).split()))
 
 
 def letters_digest(prompt: Prompt) -> str:
-    """16 digits of a SHA-256 over a prompt's letters and digits, for prompts that exist only in print."""
+    """Return 16 digits of a SHA-256 over a prompt's letters and digits, for prompts that exist only in print."""
     return _hash_text("".join(filter(str.isalnum, _normalize_text(prompt))))
 
 
@@ -88,12 +88,12 @@ def _hash_text(text: str) -> str:
 
 
 def asks_for_text(prompt: Prompt) -> bool:
-    """Whether a user's own prompt asks for plain text, as the papers' prompts do, instead of a JSON object."""
+    """Return whether a user's own prompt asks for plain text, as the papers' prompts do, instead of a JSON object."""
     return prompt.own and not any("JSON" in text for _, text in prompt.sections)
 
 
 def find_origin(names: Iterable[str], directory: Path | None) -> str:
-    """The origin of some prompts: `OFFICIAL` (all are the papers'), `OWN`, or empty (all are built in)."""
+    """Return the origin of some prompts: `OFFICIAL` (all are the papers'), `OWN`, or empty (all are built in)."""
     names = tuple(names)
     if not JUDGES.replaced(names, directory):
         return ""

@@ -100,7 +100,7 @@ def _breakdowns_apart(summary: Summary, names: Sequence[str]) -> list[Table]:
 
 
 def fold_tables(shown: Iterable[Table]) -> Iterator[Table]:
-    """Mark tables that a page shows only on a reader's click."""
+    """Mark tables that a page shows only after a click."""
     return (replace(table, folded=True) for table in shown)
 
 

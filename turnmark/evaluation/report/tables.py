@@ -60,7 +60,7 @@ class ReportRow:
         kind: `group` names the rows after it; `below` is a part or variant of a row above; `ours` shows our run;
             `dim` shows published values that are not comparable with ours.
         full: text of the first cell in a file, where each row is read alone; empty: the cell itself.
-        counts: number of samples of each cell's value, if they differ within the row; else empty.
+        counts: number of samples of each cell's value; empty if all cells of the row have the same number.
         counting: True: the row shows the counts of the rows above it.
     """
 
@@ -100,7 +100,7 @@ class Table:
     narrow: bool = field(default=False, kw_only=True)
     """True: only one space between columns."""
     folded: bool = field(default=False, kw_only=True)
-    """True: a page shows the table only on a reader's click."""
+    """True: a page shows the table only after a click."""
     groups: str = field(default="", kw_only=True)
     """The kind of name in the rows of kind `group`, such as `dimension`."""
 

@@ -1,9 +1,9 @@
-"""Review of synthesised items by people: a page on which each item is kept or rejected, and the files that it saves.
+"""Review of synthesized items by people: a page on which each item is kept or rejected, and the files that it saves.
 
     turnmark report OUT --rate FILE                     write the page
     turnmark synth KIND … --out OUT --review SAVED      remove the rejected items; the reasons go to the rejects
 
-One rejection is enough, as in Compound-QA (appendix C.3), which keeps an item only if all three readers accept it.
+One rejection is enough, as in Compound-QA (appendix C.3), which keeps an item only if all three reviewers accept it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ REASONS = (
 )
 """Reasons that the page suggests; the first two and the last are from Compound-QA's C.3."""
 Reviews = Mapping[str, Mapping[str, str | None]]
-"""Item id -> reader -> reason of the rejection; None: the reader kept the item."""
+"""Item id -> reviewer -> reason of the rejection; None: the reviewer kept the item."""
 
 
 def is_synthesis(folder: Path) -> bool:
@@ -80,7 +80,7 @@ def _task(name: str, item: ReviewedItem, texts: TextIndex) -> RatingTask:
 
 
 def read_reviews(files: Sequence[Path]) -> Reviews:
-    """Read the files that review pages saved; the last of several verdicts of one reader on an item counts.
+    """Read the files that review pages saved; the last of several verdicts of one reviewer on an item counts.
 
     Raises:
         RequestError: all mistakes.
@@ -120,10 +120,10 @@ def check_reviews(reviews: Reviews, folder: Path) -> None:
 
 
 def rejections(reviews: Reviews) -> dict[str, dict[str, str]]:
-    """Return item id -> reader -> reason, for the items that at least one reader rejected."""
+    """Return item id -> reviewer -> reason, for the items that at least one of them rejected."""
     rejected: dict[str, dict[str, str]] = {}
-    for name, reason_of_reader in reviews.items():
-        reasons = {reader: reason for reader, reason in reason_of_reader.items() if reason is not None}
+    for name, reason_of_reviewer in reviews.items():
+        reasons = {reviewer: reason for reviewer, reason in reason_of_reviewer.items() if reason is not None}
         if reasons:
             rejected[name] = reasons
     return rejected

@@ -124,7 +124,7 @@ class IndexSource:
         return passage_of(self._index, name)
 
     def passages(self) -> Iterator[Passage]:
-        """Every passage, in the order of the index."""
+        """Yield every passage, in the order of the index."""
         for page in self._index.store.pages():
             for _, _, passage in page:
                 yield passage
@@ -228,7 +228,7 @@ class SynthFolder(OutputFolder[SynthManifest]):
     Items and rejects of unfinished attempts are dropped; these attempts are made again.
 
     Args:
-        rejected: item id -> reader -> reason, for items that people rejected; they are moved to the rejects.
+        rejected: item id -> reviewer -> reason, for items that people rejected; they are moved to the rejects.
     """
 
     def __init__(self, path: Path, manifest: SynthManifest, rejected: Mapping[str, Mapping[str, str]]) -> None:

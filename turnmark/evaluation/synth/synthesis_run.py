@@ -191,11 +191,11 @@ def synthesize(plan: SynthPlan) -> tuple[SynthReport, bool]:
                 reason = f"attempts failed: {folder.samples.unfinished}; the same command tries them again"
             notes.append(f"{folder.kept} of {n} items: {reason}")
         folder.update_manifest(ended=now())
-        readers: set[str] = set()
-        for reason_of_reader in plan.reviews.values():
-            readers.update(reason_of_reader)
-        if readers:
-            counts = f"{len(plan.reviews)} items read by {len(readers)} people, {len(rejected)} rejected"
+        reviewers: set[str] = set()
+        for reason_of_reviewer in plan.reviews.values():
+            reviewers.update(reason_of_reviewer)
+        if reviewers:
+            counts = f"{len(plan.reviews)} items read by {len(reviewers)} people, {len(rejected)} rejected"
             notes.append(f"review: {counts}")
         report = _write_outputs(plan, folder, notes, ledger, began)
     return report, outcome.gave_up

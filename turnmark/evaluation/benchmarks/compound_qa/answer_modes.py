@@ -196,7 +196,7 @@ class CompoundCase(Case):
 
     Attributes:
         parts: the sub-questions in the order asked.
-        replies: the reply to each part if each was asked in a separate turn; else empty.
+        replies: the reply to each part; empty unless each part was asked in a separate turn.
         order: at each position, the index of the original sub-question (`ORDERS`); empty: the original order.
     """
 

@@ -10,7 +10,7 @@ Nothing is searched: the contexts come with the data. The settings are
 - `dialogue`: the sub-questions are asked one per turn (section 5, Figure 3).
 - `positions`: each Factual-Statement question of three parts is asked in four orders (Tables 3, 20).
 
-`dialogue` and `positions` use the prompt of `vanilla` if there is a model, and else the assistant's turn.
+With a model, `dialogue` and `positions` use the prompt of `vanilla`; otherwise they use the assistant's turn.
 
 The questions with and without a context come from different sources; the dimension `context` separates them.
 """
@@ -294,7 +294,7 @@ class CompoundQA(Task):
     def _dialogue(self, item: Item, task: CompoundQuestion, generator: Generator | None) -> Sample:
         """Ask one sub-question per turn, each with the turns before it.
 
-        With `--references` they are the sub-questions of that run; else the rules split the question or, with
+        With `--references` they are the sub-questions of that run. Otherwise the rules split the question or, with
         `understand=llm`, the model does (Table 18). Replies are kept as written, including "I don't know": the judge
         grades them, as it grades a reply to the full question.
         """

@@ -77,7 +77,7 @@ def judged_texts(
     """Return the texts of `Case.more`: the parts and, if each has a reference, replies, references and order.
 
     Args:
-        replies: the reply to each part, if each was asked in a separate turn; else empty.
+        replies: the reply to each part; empty unless each part was asked in a separate turn.
         order: at each position, the index of the original sub-question; empty: the original order.
     """
     texts = [(f"part {n}", part) for n, part in enumerate(parts, 1)]

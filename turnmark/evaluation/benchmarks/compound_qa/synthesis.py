@@ -136,8 +136,7 @@ class CompoundQuestions:
         self.tokens = (1_200, 370)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
-        """Each seed is a passage and a type. The types alternate, so that any number of items is approximately
-        balanced."""
+        """Return a seed for each passage and type. The types alternate, so any number of items is nearly balanced."""
         seeds: list[Seed] = []
         for passage in source.draw_passages(seed, MIN_CONTEXT_WORDS, MAX_CONTEXT_WORDS):
             for name in self.types:

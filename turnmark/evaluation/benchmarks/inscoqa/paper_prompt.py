@@ -83,9 +83,9 @@ def read_reply(text: str) -> InsCoQAReply:
     """Parse a reply, whatever its form.
 
     The answer is the text after `Answer:` (or from the beginning) up to `Procedural instructions:`; the headings may be
-    translated. The steps are the
-    list after `Procedural instructions:` or, without that heading, the last numbered list of the reply. Indented or
-    bulleted lines below a numbered step belong to it; text after the list is no step. Never raises.
+    translated. The steps are the list after `Procedural instructions:` or, without that heading, the last numbered list
+    of the reply. Indented or bulleted lines below a numbered step belong to it; text after the list is not a step.
+    Never raises.
     """
     reply = split_reasoning(text).text.strip()
     strict = _read_strictly(text.strip()) or _read_strictly(reply)
@@ -282,7 +282,7 @@ def _last_list(reply: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _start_of_last_list(lines: list[str]) -> int | None:
-    """Return the index of the first line of the last numbered list, else of the last lettered list, else of a table."""
+    """Return the index of the first line of the last numbered list or, without one, of a lettered list or a table."""
     numbered: list[int] = []
     lettered: list[int] = []
     for index, line in enumerate(lines):

@@ -141,7 +141,7 @@ class Instructions:
         self.tokens = (2_900 * documents, 2_400)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
-        """Each seed is a document."""
+        """Return a seed for each document."""
         return [Seed(f"{number:06d}", name) for number, name in enumerate(source.draw_documents(seed))]
 
     def make(self, attempt: Attempt) -> None:

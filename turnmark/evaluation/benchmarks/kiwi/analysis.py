@@ -33,6 +33,7 @@ from turnmark.corpora.benchmarks.kiwi import ERROR_TYPES, FINE_TYPES, KiwiTurn, 
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.kiwi.kiwi_task import (
+    EDIT_METRICS,
     EDITS_AS_WRITTEN,
     EDITS_SHOWN,
     RATIO,
@@ -41,6 +42,7 @@ from turnmark.evaluation.benchmarks.kiwi.kiwi_task import (
     accepted_answer,
     ask_for_object,
     is_good,
+    measure_edits,
     turn_item,
 )
 from turnmark.evaluation.benchmarks.kiwi.rubrics import INFORMATION_TYPES, analyze_revision, operations, type_of
@@ -261,7 +263,7 @@ def _measure_retrieved(labeled: LabeledTurn) -> Mapping[str, Value]:
 
 
 def _agreement(labeled: LabeledTurn) -> Mapping[str, Value]:
-    """Agreement of the labels with those of the data."""
+    """Measure the agreement of the labels with those of the data."""
     turn, labels = labeled.turn, labeled.labels
     values: dict[str, Value] = {}
     if turn.fine:
@@ -279,17 +281,15 @@ def _edits(labeled: LabeledTurn) -> Mapping[str, Value]:
     if target is None:
         return {}
     return {
+        **measure_edits(target, source),
         "instruction_words": float(len(overlap.edit_words(labeled.turn.instruction))),
-        "length_ratio": overlap.length_ratio(target, source),
-        "edit_distance": overlap.edit_distance(target, source),
-        "edit_ratio": overlap.edit_ratio(target, source),
         "source_words": float(len(overlap.edit_words(source))),
         "target_words": float(len(overlap.edit_words(target))),
     }
 
 
 def _metric_names(name: str, values: Sequence[str]) -> tuple[str, ...]:
-    """`NAME[VALUE]` for each value."""
+    """Return `NAME[VALUE]` for each value."""
     return tuple(f"{name}[{value}]" for value in values)
 
 
@@ -305,8 +305,7 @@ class KiwiAnalyse(KiwiTask):
         turns_per_session,
         edited,
         information_seeking,
-        Metric(names=("length_ratio", "edit_distance", "edit_ratio", "instruction_words", "source_words",
-                      "target_words"),
+        Metric(names=(*EDIT_METRICS, "instruction_words", "source_words", "target_words"),
                by=EDITS_AS_WRITTEN, measure=_edits, without=NOT_ACCEPTED_REASON, shown=EDITS_SHOWN),
         Metric(names=(*_metric_names("instruction", FINE_TYPES), *_metric_names("good", FINE_TYPES),
                 *_metric_names("information_seeking", FINE_TYPES)),

@@ -24,7 +24,9 @@ from turnmark.evaluation.benchmarks.kiwi.rubrics import type_of
 from turnmark.evaluation.calls.generator_wrappers import with_temperature
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.metric_style import MetricStyle
+from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.tasks.items import Item
+from turnmark.evaluation.tasks.metric import Value
 from turnmark.evaluation.tasks.rating_form import RatingForm
 from turnmark.evaluation.tasks.task import Task, data_used, hash_prompts
 
@@ -40,8 +42,14 @@ EDITS_SHOWN = {
     "edit_distance": NUMBER_OF_WORDS.model_copy(update={"headline": 190}),
     **dict.fromkeys(("instruction_words", "source_words", "target_words"), NUMBER_OF_WORDS),
 }
+EDIT_METRICS = ("length_ratio", "edit_distance", "edit_ratio")
 EDITS_AS_WRITTEN = "words as written, against the previous answer (rapidfuzz Levenshtein)"
 """Instrument of the metrics of Table 6. Citation marks stay in the texts: the paper does not mention their removal."""
+
+
+def measure_edits(revised: str, previous: str) -> dict[str, Value]:
+    """Measure `EDIT_METRICS` of a revision."""
+    return {name: getattr(overlap, name)(revised, previous) for name in EDIT_METRICS}
 
 
 @dataclass(frozen=True)

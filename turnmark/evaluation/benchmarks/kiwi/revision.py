@@ -2,10 +2,10 @@
 
 Each turn starts from the recorded previous answer or, with `--chain`, from our own; a language model then also writes
 the first answer. As in the paper, the model sees only the previous answer and no earlier turns. The evidence is the
-passages recorded for the turn; else those recorded for the session; else the five paragraphs of the companion file most
-similar to instruction and question (the paper also retrieves five, appendix A.1); else none. An instruction seeks
-information if the user ticked so, where the data record it. Models answer at the paper's temperature unless their spec
-sets another.
+first of these that the data have: the passages recorded for the turn, those recorded for the session, or the five
+paragraphs of the companion file most similar to instruction and question (the paper also retrieves five, appendix A.1).
+An instruction seeks information if the user ticked so, where the data record it. Models answer at the paper's
+temperature unless their spec sets another.
 
 The metrics measure what the revision changed in the previous answer (Table 6). There is no ROUGE against the recorded
 revision, even if the user accepted it: that is one of many good revisions, written by another model, and an unchanged
@@ -37,16 +37,17 @@ from turnmark.corpora.types import Message, Passage, Problem
 from turnmark.evaluation.benchmarks.kiwi.analysis import KiwiAnalyse
 from turnmark.evaluation.benchmarks.kiwi.judge_task import KiwiJudge
 from turnmark.evaluation.benchmarks.kiwi.kiwi_task import (
+    EDIT_METRICS,
     EDITS_AS_WRITTEN,
     EDITS_SHOWN,
     Instruction,
     KiwiTask,
     accepted_answer,
+    measure_edits,
     turn_item,
 )
 from turnmark.evaluation.benchmarks.kiwi.rubrics import INSTRUCTION, PREVIOUS, kiwi_rubrics, operations, type_of
 from turnmark.evaluation.calls.generator_wrappers import with_temperature
-from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import ContextRef, Metrics, Sample
 from turnmark.evaluation.tasks.items import Case, Item
@@ -76,12 +77,7 @@ class RewrittenAnswer:
 
 
 def _edits(case: Case) -> Mapping[str, Value]:
-    answer, previous = case.answer, dict(case.more)[PREVIOUS]
-    return {
-        "length_ratio": overlap.length_ratio(answer, previous),
-        "edit_distance": overlap.edit_distance(answer, previous),
-        "edit_ratio": overlap.edit_ratio(answer, previous),
-    }
+    return measure_edits(case.answer, dict(case.more)[PREVIOUS])
 
 
 class Kiwi(KiwiTask):
@@ -91,7 +87,7 @@ class Kiwi(KiwiTask):
     rubrics = staticmethod(kiwi_rubrics)
     metrics: Sequence[Metric[Case]] = (
         Metric(
-            names=("length_ratio", "edit_distance", "edit_ratio"),
+            names=EDIT_METRICS,
             by=EDITS_AS_WRITTEN,
             measure=_edits,
             without="the previous answer has no word",

@@ -214,7 +214,7 @@ def corpus_used(domain: str, path: Path) -> CorpusUsed:
 
 
 def extent_in_words(domain: str, corpus: CorpusUsed) -> str:
-    """`12,647 of 183,408 passages`, or only the first number if the size of the full corpus is not published."""
+    """Return `12,647 of 183,408 passages`, or only the first number if the size of the corpus is not published."""
     full = mtrag.FULL_PASSAGES.get(domain)
     return f"{corpus.passages:,} of {full:,} passages" if full else f"{corpus.passages:,} passages"
 

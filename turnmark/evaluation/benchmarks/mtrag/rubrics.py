@@ -146,7 +146,9 @@ class ImpliedReply(BaseModel):
 
 
 def relevance(embed: Embed, embedder: str) -> Rubric:
-    """`rl_r`: the mean cosine of the question and the questions that a judge infers from the reply; 0 if evasive.
+    """Return the rubric of `rl_r`: the mean cosine of the question and those that a judge infers from the reply.
+
+    The value is 0 if the reply is evasive.
 
     Args:
         embed: function from texts to unit vectors; may be called from any thread.

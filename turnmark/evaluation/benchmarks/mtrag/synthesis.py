@@ -111,7 +111,7 @@ class Conversations:
         self.tokens = (2_100 * turns, 130 * turns)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
-        """Each seed is a document. Documents occur several times; each conversation starts at other passages."""
+        """Return seeds of documents. Documents occur several times; each conversation starts at other passages."""
         documents = source.draw_documents(seed)
         rounds = max(1, min(MAX_PER_DOCUMENT, MAX_SEEDS // max(1, len(documents))))
         return [Seed(f"{number:06d}", name) for number, name in enumerate(documents * rounds)]
@@ -161,7 +161,7 @@ class Questions(Conversations):
         self.tokens = (2_100, 130)
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
-        """Each seed is a passage, taken from each document in turn."""
+        """Return a seed for each passage, taking the documents in turn."""
         document_of = {passage.id: passage.document for passage in source.passages()}
         rank_in_document: Counter[str] = Counter()
         ranked: list[tuple[int, str]] = []
