@@ -38,7 +38,7 @@ OTHERS = (
 """Classes of values that the public names return, accept or raise."""
 INTERNAL = {
     "Assistant.from_parts", "Assistant.using", "AssistantConfig.build", "Index.part", "MetricSummary.shown",
-    "Passage.as_stored", "Passage.content_hash", "Passage.indexed_text",
+    "Passage.as_stored", "Passage.content_hash", "Passage.indexed_text", "Passage.page_at", "Passage.page_texts",
 }  # fmt: skip
 """Members that only this project's own modules use."""
 BEGINNING = """# Python API
@@ -46,12 +46,10 @@ BEGINNING = """# Python API
     import turnmark as tm
 
 The public names are {names}. Everything else may change with any version. The
-[README](../README.md#from-python) shows them together.
-
-The section [Other classes](#other-classes) describes the values that these functions and methods return.
-
-This page is written by `docs/reference.py` from the docstrings.
+[README](../README.md#from-python) shows them together. `docs/reference.py` writes this page from the docstrings.
 """
+FIELDS_ON_OTHER_PAGE = {"AssistantConfig": "[Configuration](configuration.md#the-assistant) lists the fields."}
+"""Records whose fields another page describes, and the sentence that says so."""
 _PART = re.compile(r"(Args|Attributes|Raises|Returns):")
 _ITEM = re.compile(r"(\w+(?:, \w+)*): (.*)")
 _MODULE = re.compile(r"\b(?:\w+\.)+(?=\w)")
@@ -120,6 +118,9 @@ def signature(called: str, function: Callable[..., Any]) -> str:
 def values(kind: type) -> Iterator[str]:
     """Yield a list item for each field of a record, with its type, and for each property of a class."""
     items = []
+    if sentence := FIELDS_ON_OTHER_PAGE.get(kind.__name__):
+        yield from (sentence, "")
+        return
     for name, field in getattr(kind, "model_fields", {}).items():
         if f"{kind.__name__}.{name}" not in INTERNAL:
             flag = next((mark.help for mark in field.metadata if getattr(mark, "help", "")), "")
