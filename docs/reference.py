@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -36,6 +36,8 @@ OTHERS = (
     RequestError,
 )  # fmt: skip
 """Classes of values that the public names return, accept or raise."""
+COMMANDS: dict[str, Literal["eval", "score"]] = {"evaluate": "eval", "score": "score"}
+"""The functions whose keywords are the flags of a command."""
 INTERNAL = {
     "Assistant.from_parts", "Assistant.using", "AssistantConfig.build", "Index.part", "MetricSummary.shown",
     "Passage.as_stored", "Passage.content_hash", "Passage.indexed_text", "Passage.page_at", "Passage.page_texts",
@@ -97,7 +99,7 @@ def members(kind: type) -> Iterator[tuple[str, Any]]:
 
 def signature(called: str, function: Callable[..., Any]) -> str:
     """Return a call with its parameters, their defaults and the type of its result."""
-    derived = keywords(called).keys() if called in ("evaluate", "score") else ()
+    derived = keywords(COMMANDS[called]).keys() if called in COMMANDS else ()
     shown, starred = [], False
     own = inspect.signature(function)
     for name, parameter in own.parameters.items():
