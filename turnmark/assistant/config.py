@@ -40,11 +40,9 @@ def _list_choices(choices: Any) -> Any:
 
 
 class AssistantConfig(Record):
-    """The configuration of an assistant. Two assistants with the same configuration send a model the same
-    messages.
+    """The configuration of an assistant, which `Assistant.from_config` opens.
 
-    The Python API, every command, a session, the configuration file and `eval` build it. `Assistant.from_config` opens
-    an assistant from it. A run's manifest, a session, `/why` and `/v1/models` show it.
+    Two assistants with the same configuration send a model the same messages.
     """
 
     index: Annotated[
