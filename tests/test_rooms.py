@@ -13,7 +13,7 @@ ORDER = {
     ),
     "turnmark.assistant": (
         "config", "types", "config_files", "llm", "citations", "wording", "sessions", "steps", "turn", "repl",
-        "side_by_side", "commands", "serving", "adapters", "mcp",
+        "commands", "serving", "mcp",
     ),
     "turnmark.assistant.llm": (
         "calls", "prompts", "generators", "picture_describer",
@@ -48,7 +48,7 @@ ORDER = {
 }  # fmt: skip
 """Folder with rooms -> its rooms and modules. Each imports from itself and from those before it."""
 MAX_MODULES = 15
-PLUG_INS = ("turnmark.retrieval.services", "turnmark.assistant.adapters", "turnmark.evaluation.runs.ray_workers")
+PLUG_INS = ("turnmark.retrieval.services", "turnmark.evaluation.runs.ray_workers")
 """Rooms and modules for Ray, Elasticsearch and LlamaIndex. Specs name them, and functions import them when needed."""
 READERS = "turnmark.corpora.readers"
 BELOW_READERS = ("core", "corpora.types", "corpora.jsonl_rows", "corpora.text", "corpora.tables")

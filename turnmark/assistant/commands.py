@@ -70,7 +70,7 @@ class AskRequest(Request):
 
 def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
     """Ask one question, or many from standard input; with several --generator, models answer side by side."""
-    from turnmark.assistant.side_by_side import answer_side_by_side, open_contenders
+    from turnmark.assistant.repl.generator_answers import answer_side_by_side, open_contenders
     from turnmark.assistant.turn.assistant import Assistant
 
     question = request.question

@@ -1,20 +1,14 @@
-"""`turnmark ask` with several `--generator`, and the verdict that is saved."""
+"""`turnmark ask` with several `--generator`."""
 
 from __future__ import annotations
 
 import json
-import stat
-from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.assistant.terminal import Terminal
 from tests.conftest import Turnmark
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.side_by_side import ALL, LETTERS, NEITHER, verdict_of
 
 pytestmark = pytest.mark.usefixtures("in_demo_home")
 QUESTION = "How high is Stack Nell lighthouse?"
@@ -48,7 +42,6 @@ def test_both_replies_are_printed_with_sources_and_cost(turnmark: Turnmark, demo
     assert "[1] Stack Nell lighthouse" in second
     assert "tokens in" in second
     assert " · cost " in second
-    assert "Which is better" not in ran.out  # no terminal
 
 
 def test_json_is_one_object_with_all_replies(turnmark: Turnmark, script: str):
@@ -106,53 +99,3 @@ def test_environment_variable_contains_a_single_spec(turnmark: Turnmark, tmp_pat
     file.write_text(json.dumps({"text": "Its tower is 27 m high. [1]"}) + "\n", "utf-8")
     monkeypatch.setenv("TURNMARK_GENERATOR", f"replay:{file}?size=small")
     assert "27 m high" in turnmark.json("ask", QUESTION, "--index", "demo", *RULES)["answer"]
-
-
-# --- verdicts --------------------------------------------------------------------------------------------------------
-
-
-@given(st.integers(2, len(LETTERS)), st.data())
-def test_a_verdict_rates_each_pair_once(count: int, data: st.DataObject):
-    letters = list(LETTERS[:count])
-    answer = data.draw(st.sampled_from([*letters, ALL, "both", NEITHER]))
-    given_ratings = verdict_of(f" {answer.lower()} ", letters)
-    assert given_ratings is not None
-    pairs = {f"{first}{second}" for first, second in combinations(letters, 2)}
-    rated_pairs = {label: value for label, value in given_ratings.items() if " " not in label}
-    assert rated_pairs.keys() <= pairs
-    if answer in letters:
-        assert rated_pairs.keys() == {pair for pair in pairs if answer in pair}
-        assert set(rated_pairs.values()) == {answer}
-        assert rated_pairs == given_ratings
-    else:
-        assert rated_pairs == dict.fromkeys(pairs, "tie")
-        ratings = {value for label, value in given_ratings.items() if " " in label}
-        assert ratings == {"bad" if answer == NEITHER else "good"}
-
-
-@pytest.mark.parametrize("answer", ["", "c", "ab", "yes", "1"])
-def test_rejects_invalid_verdicts(answer: str):
-    assert verdict_of(answer, ["A", "B"]) is None
-
-
-def test_verdict_on_a_terminal_is_saved_for_agreement(turnmark: Turnmark, script: str, home: Path):
-    """The index of `home` has no vectors, so the three processes load no model."""
-    words = ("ask", QUESTION, "--index", "demo", "--generator", "extractive", "--generator", script, *RULES)
-    for answer in ("x\rb\r", "both\r", "\r"):
-        talk = Terminal(*words)
-        talk.until("Which is better?")
-        talk.child.send(answer)
-        assert talk.ended() == 0
-        shown = talk.screen()
-        assert ("expected one of: a, b, both, neither" in shown) == ("x" in answer)
-        assert ("saved; show" in shown) == (len(answer) > 1)
-    folder = home / "ratings"
-    key, ratings = folder / "ask.key.json", folder / "ask.jsonl"
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, key, ratings)] == [0o700, 0o600, 0o600]
-    said = turnmark.json("agreement", key, ratings)
-    means = {
-        entry["system"]: entry["people"]["win-rate"]["value"] for entry in said["means"] if entry["subset"] == "all"
-    }
-    assert means == {"extractive": 25.0, script: 75.0}  # one lost, one tie
-    rated = {entry["system"]: entry["people"]["rating"]["value"] for entry in said["means"] if entry["subset"] == "all"}
-    assert rated == {"extractive": 2.0, script: 2.0}
