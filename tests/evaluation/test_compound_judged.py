@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.evaluation.judged_runs import compound_replies, lines
 from tests.evaluation.reported import golden
-from tests.servers import Say, ScriptedServer
+from tests.servers import ScriptedServer
 from turnmark.assistant.llm.calls.protocols import Completion
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.compound_qa.rubrics import (
@@ -123,7 +123,7 @@ def test_separately_asked_parts_are_compared_one_by_one():
     outcome = SUB_QUESTIONS_RUBRIC.ask(judge, case, None)
     # good wins in both orders; poor loses first and wins second (B>A twice: the judge prefers what comes last);
     # the third was not answered; of the fourth nobody knows the answer.
-    assert outcome.value == pytest.approx((1 + 0.5 + 0) / 3)
+    assert (outcome.value, outcome.weight) == (pytest.approx((1 + 0.5 + 0) / 3), 3), "pooled over the sub-questions"
     assert outcome.also["sub_win_rate.flips"] == 0.5
     assert len(judge.prompts) == 4
     assert outcome.parts[2:] == ("3: not answered, which loses in both orders", "4: no reference answer")
@@ -188,14 +188,6 @@ def test_errors_name_existing_parts_by_number():
         assert len(judge.prompts) == 2, "asked for once more"
 
 
-def two_questions(root, *questions):
-    """Data with these questions, each about a lamp that was lit in 1868."""
-    rows = [{"ID": f"x_{n}", "com_question": text, "com_reference": "In 1868."} for n, text in enumerate(questions)]
-    file = root / "data/Understanding/Understanding_Factual_Statement.jsonl"
-    file.parent.mkdir(parents=True)
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 def test_references_come_from_a_run(turnmark, tmp_path, check_run):
     with ScriptedServer(compound_replies) as server:
         spec, judge, refs = (f"openai:{name}@{server.url}?cache=0" for name in ("tiny", "judge", "refs"))
@@ -221,26 +213,3 @@ def test_references_come_from_a_run(turnmark, tmp_path, check_run):
     assert {"pairwise", "compound-errors", "compound-extract"} <= set(manifest["judge_prompts"])
     rows = lines(tmp_path / "scored/scores.jsonl")
     assert [row["status"] for row in rows if row["metric"] == "sub_win_rate"][:1] == ["scored"]
-
-
-def test_sub_questions_are_pooled_and_also_averaged_by_question(turnmark, tmp_path):
-    """Two questions of two and of four parts; the judge holds only the first question's parts for as good: 2 of 6."""
-    second = "Where is the horn? Who blew it? Who paid? Who built it?"
-    two_questions(tmp_path, "When was the lamp lit? What did it burn?", second)
-
-    def says(body):
-        text = "\n".join(message["content"] for message in body["messages"])
-        if "Reply A:" not in text:
-            return Say("A reference." if body["model"] == "refs" else "OURS")
-        if "When was the lamp lit?" in text or "What did it burn?" in text:
-            return Say("[[A=B]]")
-        return Say("[[B>>A]]" if first_is(text, "OURS") else "[[A>>B]]")
-
-    with ScriptedServer(says) as server:
-        refs, spec, judge = (f"openai:{name}@{server.url}?cache=0" for name in ("refs", "tiny", "judge"))
-        common = ("eval", "compound-qa", "--data", tmp_path, "--setting", "dialogue")
-        turnmark.ok(*common, "--generator", refs, "--out", "refs")
-        judged = ("--references", "refs", "--judge", judge, "--out", "run")
-        metrics = turnmark.json(*common, "--generator", spec, *judged)["metrics"]
-    assert metrics["sub_win_rate"]["mean"] == pytest.approx(2 / 6)
-    assert metrics["sub_win_rate[per question]"]["mean"] == pytest.approx(1 / 2)

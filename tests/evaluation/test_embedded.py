@@ -80,19 +80,17 @@ def test_supported_reply_is_more_faithful_than_an_unsupported_one(measures):
     assert BAD in bad.reason
 
 
-def test_wrong_number_is_reported(measures):
-    wrong = GOOD.replace("eleven in the evening", "23:45")
-    assert said(measures, FAITHFULNESS, case(wrong)).parts == (f"not supported: {wrong}",)
+CAT = "Your cat Mirabel weighs nine pounds."
+TOLD = (Message(role="user", content="My cat Mirabel weighs nine pounds."),)
 
 
-def test_earlier_turns_support_a_sentence(measures):
-    line = "Your cat Mirabel weighs nine pounds."
-    turns = (
-        Message(role="user", content="My cat Mirabel weighs nine pounds."),
-        Message(role="assistant", content="I see."),
-    )
-    assert said(measures, FAITHFULNESS, case(line)).parts == (f"not supported: {line}",)
-    assert said(measures, FAITHFULNESS, case(line, history=turns)).parts == (f"supported: {line}",)
+@pytest.mark.parametrize(
+    ("reply", "history", "verdict"),
+    [(GOOD.replace("eleven in the evening", "23:45"), (), "not supported"), (CAT, (), "not supported"),
+     (CAT, TOLD, "supported")],
+)  # fmt: skip
+def test_numbers_need_support_and_earlier_turns_give_it(measures, reply, history, verdict):
+    assert said(measures, FAITHFULNESS, case(reply, history=history)).parts == (f"{verdict}: {reply}",)
 
 
 def test_a_reply_that_claims_nothing_is_not_applicable(measures):

@@ -97,6 +97,8 @@ def test_strict_parser_rejects_other_forms(text):
      "**2.** Bake the bread.", STEPS),
     ("Answer: Light it, then bake.\n\n1. Light the oven.\n2. Bake the bread.\n\nGood luck!", STEPS),
     (f"{GOOD}\nProcedural instructions:\n1. Again.", STEPS),
+    ("Answer: Light it, then bake.\nProcedural instructions:\n| Step |\n|---|\n| Light the oven. |\n| Bake the bread. |"
+     "\nGood luck!", STEPS),
 ])  # fmt: skip
 def test_lenient_parser_reads_replies_in_other_forms(text, steps):
     reply = read_reply(text)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from tests.servers import Say, ScriptedServer
 from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.corpora.benchmarks import kiwi
 from turnmark.evaluation.benchmarks.kiwi.analysis import (
-    PROMPTS,
     KiwiAnalyse,
     TurnLabels,
     error_by_rules,
@@ -144,23 +142,6 @@ def check_narrow(summary):
             assert any(all(cell in line for cell in row.cells[1:-1]) for line in lines), row
         if "Table 3" in table.title:
             assert all(any(line.startswith(name) for line in lines) for name in kiwi.FINE_TYPES)
-
-
-def test_model_labels_turns_by_command(turnmark, tmp_path):
-    source = four_turns(tmp_path / "data").source
-    with ScriptedServer(labeler) as server:
-        words = ["eval", "kiwi", "--task", "analyse", "--data", str(source.root), "--generator",
-                 f"openai:tiny@{server.url}?retries=0", "--json"]  # fmt: skip
-        dry = turnmark(*words, "--dry-run")
-        assert json.loads(dry.out)["estimated"]["instruction"]["calls"] == 4
-        ran = turnmark(*words)
-    assert ran.code == 0, ran.err
-    summary = json.loads(ran.out)
-    assert summary["metrics"]["instruction[Expand coverage]"]["mean"] == 1
-    assert summary["usage"]["instruction"]["calls"] == 4
-    assert any("labeled by a language model" in note for note in summary["notes"])
-    manifest = json.loads((Path(summary["run"]) / "manifest.json").read_text())
-    assert set(manifest["inputs"]) == {f"prompt {name}" for name in PROMPTS}
 
 
 def test_published_rows_match_differently_spelled_model_names(turnmark):

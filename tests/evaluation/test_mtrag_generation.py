@@ -116,15 +116,6 @@ def test_mtrag_un_shows_up_to_ten_references_and_measures_clarify(tmp_path, chec
     assert (f1.mean, f1.n) == (0.0, 1)
 
 
-def test_without_a_generator_the_embedded_forms_answer(benchmark_root, tmp_path):
-    run = ran(benchmark_root, tmp_path / "r", generator="extractive", domains=("clapnq",))
-    assert (run.summary.n, run.summary.failed, run.summary.usage) == (5, 0, {})
-    assert run.samples["c1<::>1"].prediction == "**the bell was made by a founder in London** [1]"
-    assert run.values("k_precision")["c1<::>1"] == 1.0
-    assert run.values("rouge_l.word")["c1<::>1"] == pytest.approx(2 * 4 / (9 + 7))  # a founder in london
-    assert run.samples["c2<::>2"].decision == "unknown"
-
-
 def test_mtrag_s_has_no_labels_and_works(benchmark_root, tmp_path, searching):
     path = benchmark_root / "mtrag-synthetic/generation_tasks/synthetic.jsonl"
     path.parent.mkdir(parents=True)
