@@ -240,8 +240,8 @@ def check_specs(request: EvalRequest, errors: ErrorCollector) -> CheckedSpecs:
     prompts = errors.collect(own_prompts, request.assistant.prompts) or {}
     generator = errors.collect(open_generator, request.assistant.generator)
     retriever, embedder = errors.collect(_retriever_specs, request.retriever, request.embedder) or ("", "")
-    reader: ModelProfile = "large" if request.asks_model else "none"
-    errors.collect(forms_for, reader, request.assistant.steps)
+    profile: ModelProfile = "large" if request.asks_model else "none"
+    errors.collect(forms_for, profile, request.assistant.steps)
     if request.budget is not None:
         only_judged = bool(request.judge) and not request.asks_model
         if only_judged or errors.collect(open_ledger, request.assistant.generator, request.budget) is not None:

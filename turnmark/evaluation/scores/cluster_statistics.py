@@ -1,10 +1,10 @@
-"""Compute figures, intervals and tests over clusters (conversations), since turns of one conversation are dependent.
+"""Compute statistics, intervals and tests over clusters (conversations), since turns of one conversation are dependent.
 
 From `MIN_BOOTSTRAP_CLUSTERS` on, intervals are a seeded cluster bootstrap: all clusters are drawn with replacement,
-`RESAMPLES` times; a figure is computed over each draw, and the 2.5th and 97.5th percentile are its interval. A draw is
-a row that counts how often each cluster was drawn, so a resampled mean is the product of that row with the clusters'
-sums. Rows are drawn in blocks, which all figures with the same number of clusters share, so that memory does not grow
-with resamples times clusters.
+`RESAMPLES` times; a statistic is computed over each draw, and the 2.5th and 97.5th percentile are its interval. A draw
+is a row that counts how often each cluster was drawn, so a resampled mean is the product of that row with the clusters'
+sums. Rows are drawn in blocks, which all statistics with the same number of clusters share, so that memory does not
+grow with resamples times clusters.
 
 With fewer clusters, bootstrap intervals are too narrow. In MTRAG-UN's scores (RL_F), those over 5 clusters contained
 the mean of all clusters in .77 of the draws, those over 10 in .90. The standard error is then that of the jackknife,
@@ -16,7 +16,7 @@ Tests are permutation tests that swap the two systems' answers cluster by cluste
 as large as the observed one.
 
 In this module `clusters` has the cluster number of each row; clusters are ordered by their first row. An undefined
-figure (ranks that do not vary, a denominator of 0) is None, never 0. The tests check against scipy and scikit-learn,
+statistic (ranks that do not vary, a denominator of 0) is None, never 0. The tests check against scipy and scikit-learn,
 which are too slow for thousands of draws.
 """
 
@@ -52,11 +52,11 @@ _TIE_TOLERANCE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class ClusterStatistic:
-    """A figure that can be computed over resampled clusters.
+    """A statistic that can be computed over resampled clusters.
 
     Attributes:
-        value: the figure over all clusters, each once; finite.
-        over: function from draws, (draws, clusters), to the figure of each draw where it is defined.
+        value: the statistic over all clusters, each once; finite.
+        over: function from draws, (draws, clusters), to the statistic of each draw where it is defined.
         constant: True: every draw gives `value`.
         bounds: least and largest possible value.
     """
@@ -77,7 +77,7 @@ def number_clusters(clusters: Ints) -> tuple[Ints, int]:
 
 
 def mean_statistic(values: Floats, clusters: Ints, weights: Floats, share: bool = False) -> ClusterStatistic:
-    """Return the figure sum(weight * value) / sum(weight), a ratio of sums, since clusters differ in size.
+    """Return the statistic sum(weight * value) / sum(weight), a ratio of sums, since clusters differ in size.
 
     Args:
         weights: above 0.
@@ -91,7 +91,7 @@ def mean_statistic(values: Floats, clusters: Ints, weights: Floats, share: bool 
     cluster_weights = np.bincount(number, weights=weights).astype(float)
 
     def over(draws: Floats) -> Floats:
-        # One product for each figure: in a common matrix the last bit would depend on the number of figures.
+        # One product for each statistic: in a common matrix the last bit would depend on the number of statistics.
         all_equal = cluster_weights.min() == cluster_weights.max()  # then every draw weighs the same
         totals = np.full(len(draws), cluster_weights[0] * count) if all_equal else draws @ cluster_weights
         means: Floats = (draws @ sums)[totals > 0] / totals[totals > 0]
@@ -230,11 +230,11 @@ def alpha_statistic(
 
 
 def table_statistic(tables: Floats, read: Callable[[Floats], Floats]) -> ClusterStatistic | None:
-    """Return a figure of tables of counts, which are summed over clusters; None if it is undefined for the total.
+    """Return a statistic of tables of counts, which are summed over clusters; None if it is undefined for the total.
 
     Args:
         tables: one for each cluster, (clusters, labels, labels).
-        read: function from tables to figures, not finite if undefined.
+        read: function from tables to statistics, not finite if undefined.
     """
     import numpy as np
 
@@ -261,22 +261,22 @@ def in_blocks(over: Callable[[Floats], Floats], size: int) -> Callable[[Floats],
 
 
 def intervals(
-    figures: Sequence[ClusterStatistic], seed: int, resamples: int = RESAMPLES
+    statistics: Sequence[ClusterStatistic], seed: int, resamples: int = RESAMPLES
 ) -> list[tuple[float, float] | None]:
-    """Return the finite 95% interval `(low, high)` of each figure; None below `MIN_CLUSTERS` clusters.
+    """Return the finite 95% interval `(low, high)` of each statistic; None below `MIN_CLUSTERS` clusters.
 
-    The same seed gives the same interval, independent of the other figures.
+    The same seed gives the same interval, independent of the other statistics.
     """
-    bounds = [_small_interval(figure) for figure in figures]
-    resampled: list[list[Floats]] = [[] for _ in figures]
+    bounds = [_small_interval(statistic) for statistic in statistics]
+    resampled: list[list[Floats]] = [[] for _ in statistics]
     by_clusters: dict[int, list[int]] = {}
-    for index, figure in enumerate(figures):
-        if not figure.constant and figure.clusters >= MIN_BOOTSTRAP_CLUSTERS:
-            by_clusters.setdefault(figure.clusters, []).append(index)
+    for index, statistic in enumerate(statistics):
+        if not statistic.constant and statistic.clusters >= MIN_BOOTSTRAP_CLUSTERS:
+            by_clusters.setdefault(statistic.clusters, []).append(index)
     for clusters, group in by_clusters.items():
         for draws in draw_clusters(clusters, seed, resamples):
             for index in group:
-                resampled[index].append(figures[index].over(draws))
+                resampled[index].append(statistics[index].over(draws))
     for index, blocks in enumerate(resampled):
         if sum(map(len, blocks)):
             bounds[index] = _percentiles(blocks)
@@ -290,22 +290,22 @@ def _percentiles(blocks: Sequence[Floats]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def _small_interval(figure: ClusterStatistic) -> tuple[float, float] | None:
+def _small_interval(statistic: ClusterStatistic) -> tuple[float, float] | None:
     """Return the interval that needs no resamples: of a constant, or of few clusters; None below `MIN_CLUSTERS`."""
-    if figure.clusters < MIN_CLUSTERS:
+    if statistic.clusters < MIN_CLUSTERS:
         return None
-    is_share = figure.bounds == (0.0, 1.0)
-    if figure.constant:
-        extreme = is_share and figure.value in figure.bounds
-        return _wilson(figure, figure.clusters) if extreme else (figure.value, figure.value)
-    if figure.clusters >= MIN_BOOTSTRAP_CLUSTERS:
-        return figure.value, figure.value  # replaced if the figure is defined over a draw
-    error = _jackknife_error(figure)
-    if is_share and error and 0 < figure.value < 1:
-        return _wilson(figure, figure.value * (1 - figure.value) / error**2)
-    low, high = figure.bounds
-    margin = _quantile(figure) * error
-    return max(low, figure.value - margin), min(high, figure.value + margin)
+    is_share = statistic.bounds == (0.0, 1.0)
+    if statistic.constant:
+        extreme = is_share and statistic.value in statistic.bounds
+        return _wilson(statistic, statistic.clusters) if extreme else (statistic.value, statistic.value)
+    if statistic.clusters >= MIN_BOOTSTRAP_CLUSTERS:
+        return statistic.value, statistic.value  # replaced if the statistic is defined over a draw
+    error = _jackknife_error(statistic)
+    if is_share and error and 0 < statistic.value < 1:
+        return _wilson(statistic, statistic.value * (1 - statistic.value) / error**2)
+    low, high = statistic.bounds
+    margin = _quantile(statistic) * error
+    return max(low, statistic.value - margin), min(high, statistic.value + margin)
 
 
 def _wilson(share: ClusterStatistic, n: float) -> tuple[float, float]:
@@ -323,23 +323,23 @@ def _wilson(share: ClusterStatistic, n: float) -> tuple[float, float]:
     return max(0.0, center - margin), min(1.0, center + margin)
 
 
-def _quantile(figure: ClusterStatistic) -> float:
-    """Return the .975 quantile of Student's t over the figure's clusters."""
+def _quantile(statistic: ClusterStatistic) -> float:
+    """Return the .975 quantile of Student's t over the statistic's clusters."""
     from scipy.special import stdtrit
 
-    return float(stdtrit(figure.clusters - 1, 0.975))
+    return float(stdtrit(statistic.clusters - 1, 0.975))
 
 
-def _jackknife_error(figure: ClusterStatistic) -> float:
-    """Return the standard error from the figures without each of the clusters; 0 if these are undefined.
+def _jackknife_error(statistic: ClusterStatistic) -> float:
+    """Return the standard error from the statistics without each of the clusters; 0 if these are undefined.
 
     Source: B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans (1982), section 3.
     """
     import numpy as np
 
-    clusters = figure.clusters
+    clusters = statistic.clusters
     # Every row sums to the number of clusters, as those of `draw_clusters` do.
-    without = figure.over((np.ones((clusters, clusters)) - np.eye(clusters)) * clusters / (clusters - 1))
+    without = statistic.over((np.ones((clusters, clusters)) - np.eye(clusters)) * clusters / (clusters - 1))
     if len(without) < 2:
         return 0.0
     return math.sqrt((clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum()))

@@ -8,13 +8,13 @@
 from __future__ import annotations
 
 import hashlib
-import statistics
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from statistics import stdev
 from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
@@ -74,7 +74,7 @@ class SampleHashes:
         self._digests: dict[str, hashlib._Hash] = {}
 
     def add(self, name: str, facts: Facts) -> None:
-        """Add a sample of the headline. Others are ignored, because runs do not share figures over them."""
+        """Add a sample of the headline. Others are ignored, because runs do not share statistics over them."""
         if not facts.headline:
             return
         parts = ["all"]
@@ -92,7 +92,7 @@ class SampleHashes:
 class _Counts:
     """A metric over some samples, without its interval."""
 
-    figure: ClusterStatistic | None
+    statistic: ClusterStatistic | None
     n: int
     failed: int = 0
     not_applicable: int = 0
@@ -191,21 +191,21 @@ class ScoreTally:
             return {}
         indices = np.array(samples, dtype=np.uint32)
         counts = {**dict(self._means(indices)), **dict(self._areas(None if headline else indices))}
-        figures = {name: count.figure for name, count in counts.items() if count.figure is not None}
-        bounds = intervals(list(figures.values()), self._seed)
-        # With too few clusters both bounds are the figure itself, and reports say that there is no interval.
+        statistics = {name: count.statistic for name, count in counts.items() if count.statistic is not None}
+        bounds = intervals(list(statistics.values()), self._seed)
+        # With too few clusters both bounds are the statistic itself, and reports say that there is no interval.
         ci95: dict[str, tuple[float, float]] = {}
-        for (name, figure), bound in zip(figures.items(), bounds, strict=True):
-            ci95[name] = bound or (figure.value, figure.value)
+        for (name, statistic), bound in zip(statistics.items(), bounds, strict=True):
+            ci95[name] = bound or (statistic.value, statistic.value)
         metrics: Metrics = {}
         for name, count in counts.items():
             metrics[name] = MetricSummary(
-                mean=count.figure.value if count.figure else None,
+                mean=count.statistic.value if count.statistic else None,
                 ci95=ci95.get(name),
                 n=count.n,
                 failed=count.failed,
                 not_applicable=count.not_applicable,
-                clusters=count.figure.clusters if count.figure else None,
+                clusters=count.statistic.clusters if count.statistic else None,
                 repeats=count.repeats,
                 spread=_spread(count.repeats),
                 shown=self._style(name, headline),
@@ -262,9 +262,9 @@ class ScoreTally:
                 continue
 
             area = partial(_area_of, positive, scores, clusters[ranked])
-            figure, n = area(chosen), int(chosen.sum())
+            statistic, n = area(chosen), int(chosen.sum())
             by_repeat = self._by_repeat(area, chosen, repeats[ranked])
-            counts = _Counts(figure, n, repeats=by_repeat) if figure else _Counts(None, 0, not_applicable=n)
+            counts = _Counts(statistic, n, repeats=by_repeat) if statistic else _Counts(None, 0, not_applicable=n)
             first_sample = int(ranked[chosen][0])
             areas.append((first_sample, name, counts))
         areas.sort(key=lambda area: area[0])
@@ -274,12 +274,12 @@ class ScoreTally:
     def _by_repeat(
         self, compute: Callable[[Bools], ClusterStatistic | None], rows: Bools, repeats: Ints
     ) -> tuple[float | None, ...]:
-        """Return the figure of each repeat; empty if tasks were answered once."""
+        """Return the statistic of each repeat; empty if tasks were answered once."""
         count = max(self._repeat) + 1
         if count == 1:
             return ()
-        figures = [compute(rows & (repeats == repeat)) for repeat in range(count)]
-        return tuple(figure.value if figure else None for figure in figures)
+        statistics = [compute(rows & (repeats == repeat)) for repeat in range(count)]
+        return tuple(statistic.value if statistic else None for statistic in statistics)
 
 
 def _area_of(positive: Bools, scores: Floats, clusters: Ints, rows: Bools) -> ClusterStatistic | None:
@@ -289,6 +289,6 @@ def _area_of(positive: Bools, scores: Floats, clusters: Ints, rows: Bools) -> Cl
 
 
 def _spread(repeats: Sequence[float | None]) -> float | None:
-    """Return the standard deviation (n - 1) of the repeats with a figure; None if there are fewer than two."""
+    """Return the standard deviation (n - 1) of the repeats with a statistic; None if there are fewer than two."""
     values = [value for value in repeats if value is not None]
-    return statistics.stdev(values) if len(values) > 1 else None
+    return stdev(values) if len(values) > 1 else None

@@ -86,7 +86,7 @@ def check_predictions(paths: Sequence[Path], benchmark: str, domain_of: DomainOf
     Raises:
         RequestError: all mistakes.
     """
-    errors, reader = ErrorCollector(), _PredictionCollector(benchmark, domain_of)
+    errors, collector = ErrorCollector(), _PredictionCollector(benchmark, domain_of)
     files: list[Path] = []
     for path in paths:
         file = path / "predictions.jsonl" if path.is_dir() else path
@@ -104,10 +104,10 @@ def check_predictions(paths: Sequence[Path], benchmark: str, domain_of: DomainOf
         files.append(file)
         unique = [other.name for other in paths].count(path.name) == 1
         name = f"{path.name}/{file.name}" if path.is_dir() else file.name
-        reader.read(file, name if unique else str(file))
-    errors.problems += list_mistakes(reader.mistakes)
+        collector.read(file, name if unique else str(file))
+    errors.problems += list_mistakes(collector.mistakes)
     errors.raise_all()
-    return Answers(tuple(reader.samples.values()), tuple(files))
+    return Answers(tuple(collector.samples.values()), tuple(files))
 
 
 def list_mistakes(mistakes: Sequence[str]) -> list[str]:

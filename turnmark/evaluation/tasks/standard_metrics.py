@@ -220,9 +220,9 @@ def _detection(
         if label is None or prediction is None:
             return {}
         values: dict[str, Value] = {}
-        for figure, contributions in sample_values(label, prediction).items():
+        for part, contributions in sample_values(label, prediction).items():
             if contributions:
-                values[f"{name}.{figure}{mark}"] = (contributions[0], float(len(contributions)))
+                values[f"{name}.{part}{mark}"] = (contributions[0], float(len(contributions)))
         return values
 
     names = tuple(f"{name}.{key}{mark}" for key in ("precision", "recall", "f1"))
