@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -186,18 +185,14 @@ _ELSEWHERE = "turnmark.elsewhere"
 
 
 class BenchmarkCommand(RequestCommand):
-    """A command whose options depend on the benchmark named on its command line."""
-
-    @abstractmethod
-    def for_benchmark(self, benchmark: str) -> Callable[..., None]:
-        """Return the command's function with the options of a benchmark."""
+    """The command `eval` or `score`, whose options depend on the benchmark named on its command line."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the command line by the parameters of its benchmark."""
         names = {*benchmark_names()}
         named = next((word for word in args if word in names or word.startswith("python:")), None)
         if named is not None:
-            command: Any = _as_command(self.for_benchmark(named))
+            command: Any = _as_command(_make_command(self.name or "", named))
             self.params, self.callback = command.params, command.callback
         ctx.meta[_ELSEWHERE] = options_elsewhere(named)
         return super().parse_args(ctx, args)
@@ -210,36 +205,18 @@ class BenchmarkCommand(RequestCommand):
         self.params = parameters
 
 
+def _make_command(name: str, benchmark: str | None = None) -> Callable[..., None]:
+    """Return the function of a command, with the options of a benchmark."""
+    kind = request_type(benchmark)
+    if name == "eval":
+        return command_from(kind, run_eval, option_names("eval", kind))
+    return command_from(kind, run_score, option_names("score", kind))
+
+
 def _as_command(function: Callable[..., None]) -> Any:
     app = typer.Typer(add_completion=False)
     app.command(cls=RequestCommand)(function)
     return typer.main.get_command(app)
-
-
-def _eval_command(benchmark: str | None = None) -> Callable[..., None]:
-    kind = request_type(benchmark)
-    return command_from(kind, run_eval, option_names("eval", kind))
-
-
-def _score_command(benchmark: str | None = None) -> Callable[..., None]:
-    kind = request_type(benchmark)
-    return command_from(kind, run_score, option_names("score", kind))
-
-
-class EvalCommand(BenchmarkCommand):
-    """The command `eval`."""
-
-    def for_benchmark(self, benchmark: str) -> Callable[..., None]:
-        """See `BenchmarkCommand.for_benchmark`."""
-        return _eval_command(benchmark)
-
-
-class ScoreCommand(BenchmarkCommand):
-    """The command `score`."""
-
-    def for_benchmark(self, benchmark: str) -> Callable[..., None]:
-        """See `BenchmarkCommand.for_benchmark`."""
-        return _score_command(benchmark)
 
 
 def _examples(command: str, *first: str) -> str:
@@ -251,13 +228,5 @@ def _examples(command: str, *first: str) -> str:
 
 def add_eval_commands(app: typer.Typer) -> None:
     """Mount `eval` and `score`."""
-    app.command(
-        "eval",
-        cls=EvalCommand,
-        epilog=_examples("eval", "eval all"),
-    )(_eval_command())
-    app.command(
-        "score",
-        cls=ScoreCommand,
-        epilog=_examples("score"),
-    )(_score_command())
+    for name, first in (("eval", ("eval all",)), ("score", ())):
+        app.command(name, cls=BenchmarkCommand, epilog=_examples(name, *first))(_make_command(name))

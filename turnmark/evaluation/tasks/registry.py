@@ -70,12 +70,6 @@ def find_task(benchmark: str, name: str | None) -> type[Task] | None:
     return next((task for task in _known_tasks(benchmark) if name is None or task.name == name), None)
 
 
-def retrieves(benchmark: str, name: str | None) -> bool:
-    """Return whether a task is a retrieval task, which makes ranked lists of passages and no answers."""
-    task = find_task(benchmark, name) if name == RETRIEVAL else None
-    return task is not None and task.retrieves
-
-
 def measures_judges(benchmark: str, name: str | None) -> bool:
     """Return whether a task measures a judge, so that `--judge` names the system under test."""
     task = find_task(benchmark, name) if name is not None else None
