@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,15 @@ ANSWERS = {"c1<::>1": "The bell was made in London.", "c1<::>2": UNKNOWN, "c2<::
 FEW = "metrics=rb_llm,rl_f,idk"
 
 
-def official(path: Path, texts: dict[str, str]) -> Path:
-    rows = [{"task_id": name, "predictions": [{"text": text}]} for name, text in texts.items()]
+def official(path: Path, answers: Mapping[str, Any]) -> Path:
+    """Write answers in the official form: an answer by task, or an answer with the ids and texts of its passages."""
+    rows = []
+    for name, answer in answers.items():
+        text, contexts = answer if isinstance(answer, tuple) else (answer, None)
+        row: dict[str, Any] = {"task_id": name, "predictions": [{"text": text}]}
+        if contexts is not None:
+            row["contexts"] = [{"document_id": key, "text": text} for key, text in contexts.items()]
+        rows.append(row)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 

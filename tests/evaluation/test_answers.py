@@ -8,26 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.evaluation.judged_runs import values
+from tests.evaluation.judged_runs import official, values
 from tests.evaluation.mtrag_runs import ran, samples_of
 from tests.evaluation.requests import request_of
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.records import RunManifest
 from turnmark.evaluation.runs import benchmark_run
 from turnmark.evaluation.runs.planning import plan_run
-
-
-def official(path, answers):
-    """A file in the official form: an answer by task, or an answer and its passages' ids and texts."""
-    rows = []
-    for name, answer in answers.items():
-        text, contexts = answer if isinstance(answer, tuple) else (answer, None)
-        row: dict[str, Any] = {"task_id": name, "predictions": [{"text": text}]}
-        if contexts is not None:
-            row["contexts"] = [{"document_id": key, "text": text} for key, text in contexts.items()]
-        rows.append(row)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 def planned(root, out, *files, **fields):

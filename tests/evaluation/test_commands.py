@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.evaluation import writer
-from tests.evaluation.conftest import Opener, write_benchmark
+from tests.evaluation.conftest import write_benchmark
 from tests.evaluation.reported import golden
-from turnmark.evaluation.storage import corpus_passages
 from turnmark.retrieval.search.retriever_kinds import RETRIEVERS
 
 
@@ -77,6 +76,7 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
         "--passages: compound-qa does not use it; it is for mtrag, mtrag-un, mtrag-s",
         "--domains: no domain 'nope' in the data; there are: Understanding, Reasoning, Knowledge",
     ]),
+    (["eval", "kiwi", "--suite", "smoke"], ["--suite is for `all`; leave it out for kiwi"]),
     (["eval", "mtrag", "--only", "nobody"], ["--only 'nobody': no item of the data has this id"]),
     (["score", "all", "--predictions", "x"], ["score: name one benchmark; `all` is for eval"]),
     (["score", "mtrag", "--task", "retrieval", "--setting", "rag", "--predictions", "x.trec"], [
@@ -125,22 +125,6 @@ def test_hostile_names_are_escaped(turnmark, tmp_path):
     assert json.loads(printed.out)["data"]["name"] == f"m{EVIL}"
 
 
-@pytest.mark.parametrize("query", ["questions", "conversation", "assistant"])
-def test_the_demo_is_searched_in_every_mode(turnmark, monkeypatch, query, check_run):
-    opener = Opener()
-    monkeypatch.setattr(corpus_passages, "open_corpus", opener)
-    summary = turnmark.json("eval", "mtrag", "--task", "retrieval", "--retriever", "bm25", "--query", query)
-    assert summary["data"]["demo"]
-    assert summary["notes"][0].startswith("demo data")
-    assert summary["failed"] == 0
-    assert summary["metrics"]["recall@10"]["mean"] > 0.3
-    assert summary["published"]
-    assert not any(row["comparable"] for row in summary["published"])
-    # A compound message is searched part by part, and as one.
-    assert len(opener.asked) > summary["n"] if query == "assistant" else len(opener.asked) == summary["n"]
-    check_run(Path(summary["run"]))
-
-
 def test_eval_prints_one_json_object_and_fails_after_too_many_failures(turnmark, benchmark_root, check_run):
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC]
     summary = turnmark.json(*words)
@@ -157,20 +141,6 @@ def test_eval_prints_one_json_object_and_fails_after_too_many_failures(turnmark,
     assert "seed: 0 there, 3 here" in message
 
 
-def test_eval_all_runs_all_four_benchmarks_on_the_demo_data(turnmark, check_run):
-    printed = turnmark.json("eval", "all", "--limit", "2", "--out", "all")
-    assert printed.pop("run") == "all"
-    assert list(printed) == ["mtrag", "inscoqa", "compound-qa", "kiwi"]
-    for name, summary in printed.items():
-        assert (summary["n"], summary["failed"], summary["data"]["demo"]) == (2, 0, True)
-        assert json.loads((Path("all") / name / "summary.json").read_text()) == summary
-        check_run(Path("all") / name)
-    assert json.loads(Path("all/summary.json").read_text()) == printed
-    again = turnmark.ok("eval", "all", "--limit", "2", "--out", "all")
-    assert "All runs" in again.out
-    assert "run: all   report: all/report.html" in again.out
-
-
 def test_dry_run_writes_nothing_and_calls_no_model(turnmark, benchmark_root):
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC, "--dry-run"]
     described = turnmark.json(*words, "--repeat", "2")
@@ -184,11 +154,6 @@ def test_dry_run_writes_nothing_and_calls_no_model(turnmark, benchmark_root):
     assert re.search(r"answer: 7 calls, about [\d,]+ tokens in, 1,400 out", screen)
     assert writer.WRITERS[0].prompts == []
     assert not Path("runs").exists()
-    four = turnmark.json("eval", "all", "--dry-run")
-    assert {name: part["n"] for name, part in four["benchmarks"].items()} == {
-        "mtrag": 67, "inscoqa": 13, "compound-qa": 17, "kiwi": 23,
-    }  # fmt: skip
-    assert not Path("runs").exists()
 
 
 @pytest.mark.data
@@ -197,20 +162,8 @@ def test_built_in_retrievers_search_the_pooled_corpora(
     turnmark, real_data, kept_home, tmp_path, monkeypatch, retriever, clapnq, fiqa
 ):
     monkeypatch.setenv("TURNMARK_HOME", str(kept_home))
-    ran = turnmark.json(
-        "eval",
-        "mtrag",
-        "--task",
-        "retrieval",
-        "--data",
-        real_data,
-        "--retriever",
-        retriever,
-        "--query",
-        "last-turn",
-        "--out",
-        tmp_path / "run",
-    )
+    words = f"eval mtrag --task retrieval --query last-turn --retriever {retriever}".split()
+    ran = turnmark.json(*words, "--data", real_data, "--out", tmp_path / "run")
     domains = ran["breakdowns"]["domain"]
     assert domains["clapnq"]["ndcg@5"]["mean"] == pytest.approx(clapnq, abs=0.02)
     assert domains["fiqa"]["ndcg@5"]["mean"] == pytest.approx(fiqa, abs=0.02)

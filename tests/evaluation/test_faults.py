@@ -36,12 +36,9 @@ def statuses(run):
 
 
 def no_nan(run):
-    for path in run.iterdir():
-        if path.suffix == ".json":
-            strict(path.read_text())
-        elif path.suffix == ".jsonl":
-            for line in path.read_text().splitlines():
-                strict(line)
+    for path in run.glob("*.json*"):
+        for text in path.read_text().splitlines() if path.suffix == ".jsonl" else [path.read_text()]:
+            strict(text)
 
 
 def spec(server, options="retries=1&deadline=5"):
@@ -198,7 +195,7 @@ def test_dry_run_writes_nothing_and_estimates_closely(turnmark, arguments):
 def test_dry_run_notes_that_tool_rounds_are_not_estimated(turnmark):
     call = Say("", calls=[("grep", '{"words": "kettle"}')])
     with ScriptedServer(Say("{}"), call, Say(ANSWER)) as server:
-        command = ("eval", "mtrag", "--setting", "rag", "--limit", "1", "--generator", spec(server))
+        command = (*"eval mtrag --setting rag --retriever bm25 --limit 1 --generator".split(), spec(server))
         described = turnmark.json(*command, "--dry-run")
         (note,) = (note for note in described["notes"] if "tools" in note)
         assert note.endswith(

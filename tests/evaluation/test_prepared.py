@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from tests.evaluation.requests import request_of
 from turnmark.core.errors import ErrorCollector
@@ -21,16 +18,6 @@ def prepared(benchmark, setting=None, **fields):
         request_of(benchmark=benchmark, **fields), "score" if "predictions" in fields else "eval", errors
     )
     return errors.collect(task, request, setting), errors.problems
-
-
-@pytest.mark.parametrize("benchmark", ["inscoqa", "compound-qa", "kiwi"])
-def test_flags_of_the_mtrag_family_are_refused_elsewhere(benchmark):
-    flags: dict[str, Any] = {"queries": Path("q"), "passages": Path("p"), "counterfactual": True}
-    _, problems = prepared(benchmark, **flags)
-    assert [problem.split(":")[0] for problem in problems] == [f"--{name}" for name in flags]
-    _, problems = prepared(benchmark, domains=("nowhere",))
-    assert len(problems) == 1
-    assert problems[0].startswith("--domains: ")
 
 
 def test_scoring_needs_no_corpora(benchmark_root):

@@ -26,7 +26,7 @@ from turnmark.evaluation.scores.cluster_statistics import (
 )
 
 
-def figure_of(values, share=True):
+def mean_of(values, share=True):
     """Return the mean of these values, each in a cluster of its own."""
     return mean_statistic(np.array(values, dtype=float), np.arange(len(values)), np.ones(len(values)), share)
 
@@ -34,13 +34,13 @@ def figure_of(values, share=True):
 def test_fewer_than_five_clusters_have_no_interval():
     values = np.array([0.0, 1.0, 1.0])
     one = mean_statistic(values, np.zeros(3, dtype=int), np.ones(3))
-    assert intervals([one, figure_of([0, 1, 1, 0])], 0) == [None, None]
-    assert intervals([figure_of([0, 1, 1, 0, 1])], 0) != [None]
+    assert intervals([one, mean_of([0, 1, 1, 0])], 0) == [None, None]
+    assert intervals([mean_of([0, 1, 1, 0, 1])], 0) != [None]
 
 
 def test_interval_of_few_clusters_is_students():
     values = [1.0, 4.0, 4.5, 5.0, 7.0, 9.0]
-    low, high = intervals([figure_of(values, share=False)], 0)[0]
+    low, high = intervals([mean_of(values, share=False)], 0)[0]
     assert (low, high) == pytest.approx(t.interval(0.95, 5, np.mean(values), sem(values)))
 
 
@@ -48,14 +48,14 @@ def test_interval_of_a_share_is_wilsons_with_students_quantile():
     """Ten right answers of ten do not prove that all are right."""
     quantile = t.ppf(0.975, 9)
     expected = binomtest(10, 10).proportion_ci(norm.cdf(quantile) * 2 - 1, method="wilson")
-    assert intervals([figure_of([1] * 10)], 0)[0] == pytest.approx((expected.low, expected.high))
-    assert intervals([figure_of([0] * 10)], 0)[0] == pytest.approx((0, 1 - expected.low))
-    low, high = intervals([figure_of([0, 0, 0, 0, 1])], 0)[0]
+    assert intervals([mean_of([1] * 10)], 0)[0] == pytest.approx((expected.low, expected.high))
+    assert intervals([mean_of([0] * 10)], 0)[0] == pytest.approx((0, 1 - expected.low))
+    low, high = intervals([mean_of([0, 0, 0, 0, 1])], 0)[0]
     assert 0 < low < 0.2 < high < 1
-    assert intervals([figure_of([0, 0, 0, 0, 1], share=False)], 0)[0][0] == 0, "no count is below 0"
-    assert intervals([figure_of([-1, 0, 0, 0, 1], share=False)], 0)[0][0] < 0
-    assert intervals([figure_of([0.5] * 10)], 0)[0] == (0.5, 0.5)
-    assert intervals([figure_of([3] * 10)], 0)[0] == (3, 3), "counts are no shares"
+    assert intervals([mean_of([0, 0, 0, 0, 1], share=False)], 0)[0][0] == 0, "no count is below 0"
+    assert intervals([mean_of([-1, 0, 0, 0, 1], share=False)], 0)[0][0] < 0
+    assert intervals([mean_of([0.5] * 10)], 0)[0] == (0.5, 0.5)
+    assert intervals([mean_of([3] * 10)], 0)[0] == (3, 3), "counts are no shares"
 
 
 def coverage(sums, sizes, clusters, draws=400):
@@ -135,11 +135,11 @@ def test_auroc_matches_scikit_learn_in_each_draw(rows, seed, cells):
     assert area.value == pytest.approx(roc_auc_score(positive, scores))
 
 
-def test_interval_does_not_depend_on_other_figures():
+def test_interval_does_not_depend_on_other_statistics():
     rng = np.random.default_rng(0)
     means = [mean_statistic(rng.random(size), rng.integers(0, 9, size), np.ones(size)) for size in (30, 40, 50, 3, 1)]
-    figures = [*means, auroc_statistic(rng.random(30) < 0.5, rng.random(30), rng.integers(0, 9, 30))]
-    assert intervals(figures, 1) == [intervals([figure], 1)[0] for figure in figures]
+    statistics = [*means, auroc_statistic(rng.random(30) < 0.5, rng.random(30), rng.integers(0, 9, 30))]
+    assert intervals(statistics, 1) == [intervals([one], 1)[0] for one in statistics]
     assert intervals([], 1) == []
 
 

@@ -32,12 +32,6 @@ def test_the_smoke_suite_draws_a_few_samples_of_each_of_the_four(turnmark):
     assert {part["n"] for part in described["benchmarks"].values()} == {3}
 
 
-def test_reports_mistakes_in_a_suite(turnmark):
-    assert "--suite tiny: expected 'smoke' or 'full'" in turnmark.refused("eval", "all", "--suite", "tiny")
-    ran = turnmark("eval", "kiwi", "--suite", "smoke")
-    assert (ran.code, "--suite is for `all`" in ran.err) == (2, True)
-
-
 class Silent:
     """A generator that knows nothing, in plain text and in every schema."""
 
@@ -52,13 +46,21 @@ def silent():
     return Silent()
 
 
-def test_runs_of_eval_all_are_reported_together_and_compared_one_by_one(turnmark):
-    for name, spec in (("ours", "extractive"), ("silent", Silent.name)):
-        turnmark.ok("eval", "all", "--limit", "2", "--generator", spec, "--judge", "embedded", "--out", name)
-    judges = {
-        name: json.loads(Path(f"ours/{name}/summary.json").read_text())["specs"].get("judge") for name in PARTS[:4]
-    }
+def test_runs_of_eval_all_are_reported_together_and_compared_one_by_one(turnmark, check_run):
+    words = ("eval", "all", "--limit", "2", "--judge", "embedded", "--out")
+    printed = turnmark.json(*words, "ours")
+    assert printed.pop("run") == "ours"
+    assert list(printed) == PARTS[:4]
+    for name, summary in printed.items():
+        assert (summary["n"], summary["failed"], summary["data"]["demo"]) == (2, 0, True)
+        assert json.loads(Path("ours", name, "summary.json").read_text()) == summary
+        check_run(Path("ours", name))
+    assert json.loads(Path("ours/summary.json").read_text()) == printed
+    judges = {name: summary["specs"].get("judge") for name, summary in printed.items()}
     assert judges == dict.fromkeys(PARTS[:4], "embedded") | {"compound-qa": None}, "it has nothing to judge there"
+    screen = turnmark.ok(*words, "silent", "--generator", Silent.name).out
+    assert "All runs" in screen
+    assert "run: silent   report: silent/report.html" in screen
     report = turnmark("report", "ours", "silent").out
     assert re.search("ours/inscoqa: inscoqa(.|\n)*silent/inscoqa: inscoqa", report)
     assert "ours/mtrag, " in turnmark.refused("compare", "ours", "silent/mtrag")

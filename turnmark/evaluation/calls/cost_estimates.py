@@ -26,6 +26,7 @@ from turnmark.assistant.llm.calls.protocols import (
 from turnmark.assistant.llm.generators.openai import HOSTED_CONTEXT_TOKENS
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.assistant.types import Usage
+from turnmark.evaluation.calls.judgment_store import JUDGMENTS_FILE, open_judgments
 from turnmark.evaluation.storage.journal import SampleJournal, open_samples
 
 T = TypeVar("T")
@@ -77,8 +78,6 @@ def spent_on(samples: SampleJournal) -> Usage:
 
 def spent_on_judges(folder: Path) -> Usage:
     """Usage of the judgments in a run's folder."""
-    from turnmark.evaluation.calls.judgment_store import JUDGMENTS_FILE, open_judgments
-
     return sum((judgment.usage for judgment in open_judgments(folder / JUDGMENTS_FILE).records()), Usage())
 
 

@@ -278,11 +278,8 @@ class JudgeCalls:
 def _samples(run: RunFolder, task: Task) -> Iterator[tuple[Item, Sample]]:
     """Return the samples of a run with their items, in the data's order."""
     for item in task.items():
-        if isinstance(item, Problem):
-            continue
-        for repeat in range(run.manifest.repeat):
-            sample = run.samples.get((item.id, repeat))
-            if sample is not None:
+        if not isinstance(item, Problem):
+            for sample in run.samples_of(item.id):
                 yield item, sample
 
 

@@ -84,10 +84,8 @@ def note_samples(run: RunFolder, task: Task, items: Iterable[Item]) -> Iterator[
     """
     with open_atomic(run.path / BROWSE_FILE) as file:
         for item in items:
-            for repeat in range(run.manifest.repeat):
-                sample = run.samples.get((item.id, repeat))
-                if sample is not None:
-                    file.write(json_line(make_browsed_sample(task, item, sample)))
+            for sample in run.samples_of(item.id):
+                file.write(json_line(make_browsed_sample(task, item, sample)))
             yield item
 
 

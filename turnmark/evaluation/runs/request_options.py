@@ -138,17 +138,6 @@ def make_request(values: Mapping[str, Any], errors: ErrorCollector) -> EvalReque
     return build_request(request_type(values.get("benchmark")), values, errors)
 
 
-def options_given(options: TaskOptions) -> list[str]:
-    """Return the names of the options that are not at their defaults."""
-    fields = type(options).model_fields
-    return [name for name in fields if getattr(options, name) != fields[name].default]
-
-
-def owners_of(option: str) -> list[str]:
-    """Return the benchmarks that have an option."""
-    return [name for name, options in declared_options().items() if option in options.model_fields]
-
-
 def fit_request(request: EvalRequest, command: Literal["eval", "score"], errors: ErrorCollector) -> EvalRequest:
     """Reset the options that the task does not use. A given option without effect is added to `errors`."""
     _check_task(request.benchmark, request.task, command, errors)
@@ -182,8 +171,9 @@ def _keep_own_options(request: EvalRequest, task: type[Task] | None, errors: Err
     options_type = task.options_type if task is not None else TaskOptions
     known = benchmarks().keys() | {"all"}
     if task is not None or request.benchmark in known:
-        for name in options_given(request.options):
-            if name not in options_type.model_fields:
+        for name, field in type(request.options).model_fields.items():
+            is_given = getattr(request.options, name) != field.default
+            if is_given and name not in options_type.model_fields:
                 errors.add(_refuse(request, name))
     own = {name: value for name, value in dict(request.options).items() if name in options_type.model_fields}
     fields = {name: getattr(request, name) for name in EvalRequest.model_fields}
@@ -191,7 +181,8 @@ def _keep_own_options(request: EvalRequest, task: type[Task] | None, errors: Err
 
 
 def _refuse(request: EvalRequest, option: str) -> str:
-    flag, owners = flag_of(request_type(), option), owners_of(option)
+    flag = flag_of(request_type(), option)
+    owners = [name for name, options in declared_options().items() if option in options.model_fields]
     if request.benchmark == "all":
         return f"{flag} is for {', '.join(owners)}; `all` runs them with the default"
     if request.benchmark in owners:

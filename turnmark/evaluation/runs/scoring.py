@@ -166,10 +166,8 @@ def _ask_judges(judging: Judging, folder: RunFolder, task: Task, progress: Progr
 
 def _samples(folder: RunFolder, items: Iterable[Item], progress: Progress) -> Iterator[tuple[Item, Sample]]:
     for item in items:
-        for repeat in range(folder.manifest.repeat):
-            sample = folder.samples.get((item.id, repeat))
-            if sample is not None:
-                yield item, sample
+        for sample in folder.samples_of(item.id):
+            yield item, sample
         progress.advance()
 
 

@@ -233,6 +233,13 @@ class RunFolder(OutputFolder[RunManifest]):
                 samples = "1 sample was" if count == 1 else f"{count} samples were"
                 yield f"resumed: {samples} made with {', '.join(changed)}; with a new --out, all of them are made again"
 
+    def samples_of(self, item_id: str) -> Iterator[Sample]:
+        """Yield the samples of an item, in the order of the repeats."""
+        for repeat in range(self.manifest.repeat):
+            sample = self.samples.get((item_id, repeat))
+            if sample is not None:
+                yield sample
+
     def append(self, sample: Sample) -> None:
         """Write a sample to the file, with the versions that made it; see `Journal.append`."""
         maker = self.manifest.maker
