@@ -91,7 +91,7 @@ class Citation(Record):
     )
     basis: tuple[Basis, ...] = Field(
         default=(),
-        description="of each table that the statement read, the first rows that it rests on",
+        description="for each table that the statement read, the first rows that the result rests on",
         exclude_if=lambda basis: not basis,
     )
     pictures: tuple[CitedPicture, ...] = Field(

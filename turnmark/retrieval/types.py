@@ -72,11 +72,11 @@ class Retriever(ABC):
         """Return a list of at most `top_k` hits for each query, best first."""
 
     def titles(self) -> list[str]:
-        """Return the titles of the documents, most informative first. A model writes search phrases with them."""
+        """Return the titles of the documents, most informative first. A model that writes search phrases sees them."""
         return []
 
     def neighbors(self, passage: Passage) -> list[Passage]:  # noqa: ARG002
-        """Return all passages of the passage's document, in reading order. Long sections are completed from them."""
+        """Return all passages of the passage's document, in reading order. A turn completes long sections with them."""
         return []
 
     def collection(self) -> Collection | None:
