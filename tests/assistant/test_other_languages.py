@@ -19,16 +19,14 @@ from turnmark.assistant.steps.understand.understand_rules import refers_back, un
 from turnmark.assistant.steps.verify.claim_support import Sources, coverage
 from turnmark.assistant.steps.verify.numbers import find_numbers, missing_numbers
 from turnmark.assistant.wording.phrases import Phrases, phrases_in
-from turnmark.assistant.wording.refusals import (
+from turnmark.assistant.wording.refusals import REFUSALS, is_refusal, refusal_extent
+from turnmark.assistant.wording.reply_texts import (
     LOCALE_FOLDER,
     NOT_FOUND_TEXT,
-    REFUSALS,
     TEXTS,
     UNSURE_TEXT,
     in_language,
-    is_refusal,
     not_found,
-    refusal_extent,
     text_at_start,
     translations_of,
 )

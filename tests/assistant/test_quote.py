@@ -22,7 +22,7 @@ from turnmark.assistant.steps.step_results import Draft, PartEvidence, assess
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.understand_rules import understand
 from turnmark.assistant.types import Judgment
-from turnmark.assistant.wording.refusals import UNKNOWN_TEXT
+from turnmark.assistant.wording.reply_texts import UNKNOWN_TEXT
 from turnmark.core.untrusted import escape_marks
 from turnmark.corpora.types import CONTINUED_MARK, Passage
 from turnmark.retrieval.types import Hit, Query, Retriever

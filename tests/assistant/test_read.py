@@ -16,7 +16,7 @@ from turnmark.assistant.llm.prompts.history import last_turns_within
 from turnmark.assistant.steps.answer.answer_llm import answer_prompt, decision_of, format_section, procedure_in
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Event, Understanding
-from turnmark.assistant.wording.refusals import UNKNOWN_TEXT, UNSURE_TEXT
+from turnmark.assistant.wording.reply_texts import UNKNOWN_TEXT, UNSURE_TEXT
 from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.types import CONTINUED_MARK, Passage
 from turnmark.retrieval.index.build import build_index

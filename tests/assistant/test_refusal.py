@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from hypothesis import strategies as st
 from tests.conftest import ROOT
 from turnmark.assistant.citations.not_stated_mark import NOT_STATED_MARK, without_mark
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
-from turnmark.assistant.wording.refusals import (
-    REFUSALS,
+from turnmark.assistant.wording.refusals import REFUSALS, is_refusal, refusal_extent
+from turnmark.assistant.wording.reply_texts import (
+    KEYS,
+    LOCALE_FOLDER,
     UNKNOWN_TEXT,
     UNSURE_TEXT,
-    is_refusal,
+    in_language,
     not_found,
-    refusal_extent,
 )
 
 QUESTIONS = (
@@ -196,10 +198,18 @@ def test_prompts_teach_refusals_that_are_recognized() -> None:
 
 def test_only_one_module_has_the_wording() -> None:
     beginnings = [text.partition("“")[0][:24] for text in (*REFUSALS, UNSURE_TEXT)]
-    packages = ("corpora", "retrieval", "assistant", "evaluation", "turnmark/core")
-    files = [path for package in packages for path in (ROOT / package).rglob("*.py")]
+    files = (ROOT / "turnmark").rglob("*.py")
     writing = {path.name for path in files if any(text in path.read_text(encoding="utf-8") for text in beginnings)}
-    assert writing == {"refusal.py"}
+    assert writing == {"reply_texts.py"}
+
+
+@pytest.mark.parametrize("language", sorted(path.name for path in LOCALE_FOLDER.iterdir()))
+def test_every_text_has_a_translation_with_its_placeholders(language: str) -> None:
+    assert len(set(KEYS.values())) == len(KEYS)
+    for text in KEYS:
+        translation = in_language(text, language)
+        assert translation != text
+        assert sorted(re.findall(r"\{\w+\}", translation)) == sorted(re.findall(r"\{\w+\}", text))
 
 
 @given(

@@ -15,7 +15,7 @@ from turnmark.assistant.citations.marks import cited_numbers
 from turnmark.assistant.steps.revise.revise_answer import apply_requests, last_answer
 from turnmark.assistant.steps.understand.edit_requests import EditRequest, edit_requests, is_instruction
 from turnmark.assistant.types import Event, Reply
-from turnmark.assistant.wording.refusals import NEEDS_MODEL_TEXT, NOTHING_TO_CHANGE_TEXT, UNCHANGED_TEXT, UNSURE_TEXT
+from turnmark.assistant.wording.reply_texts import NEEDS_MODEL_TEXT, NOTHING_TO_CHANGE_TEXT, UNCHANGED_TEXT, UNSURE_TEXT
 from turnmark.core.errors import RequestError
 from turnmark.corpora.text.segmentation import strip_citations, words
 

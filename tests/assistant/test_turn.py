@@ -10,7 +10,7 @@ from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.config import MAX_HISTORY_MESSAGES
 from turnmark.assistant.llm.calls.protocols import GeneratorError
 from turnmark.assistant.types import Event
-from turnmark.assistant.wording.refusals import UNKNOWN_TEXT, UNSURE_TEXT
+from turnmark.assistant.wording.reply_texts import UNKNOWN_TEXT, UNSURE_TEXT
 
 BOTH = "What colour is the kettle, and who made the toaster?"
 STEPS = ["understand", "retrieve", "decide", "answer", "verify"]

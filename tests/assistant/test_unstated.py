@@ -8,7 +8,7 @@ from tests.assistant.notes import with_model
 from turnmark.assistant.citations.mark_forms import with_standard_marks
 from turnmark.assistant.citations.not_stated_mark import MarkFilter, read_answer
 from turnmark.assistant.types import Event
-from turnmark.assistant.wording.refusals import UNKNOWN_TEXT
+from turnmark.assistant.wording.reply_texts import UNKNOWN_TEXT
 
 UNDERSTOOD = {"text": "{}", "match": "The user's new message:"}
 

@@ -7,7 +7,8 @@ from typing import Literal
 
 from tests.conversations.labels import LabelledTurn
 from turnmark.assistant.types import Decision
-from turnmark.assistant.wording.refusals import UNSURE_TEXT, is_refusal, text_at_start
+from turnmark.assistant.wording.refusals import is_refusal
+from turnmark.assistant.wording.reply_texts import UNSURE_TEXT, text_at_start
 from turnmark.core.record import Record
 from turnmark.corpora.text.segmentation import sentences, strip_citations
 

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from turnmark.assistant.wording.refusals import UNKNOWN_TEXT
+from turnmark.assistant.wording.reply_texts import UNKNOWN_TEXT
 from turnmark.evaluation.metrics.matching import assign_sentences
 
 

@@ -1,9 +1,8 @@
-"""The texts that the assistant writes into its answers, and the detector of refusals in any reply.
+"""The detector of refusals in any reply.
 
-All other modules take both from here. The texts are translated by the catalogs in `assistant/wording/locale`, so an
-answer is in the language of the message. A refusal says that the documents do not answer the question: "I don't know",
-"The passages do not mention the price". The detector recognizes the texts below and their translations by their
-wording, and the wordings of models by rules for English and by the words in `refusal_clauses.toml` for other languages.
+A refusal says that the documents do not answer the question: "I don't know", "The passages do not mention the price".
+The assistant's own refusals (`reply_texts`) and their translations are recognized by their wording, those of models by
+rules for English and by the words in `refusal_clauses.toml` for other languages.
 
 It reads a reply in two ways, because replies of our own turn cite their claims and those of other systems do not:
 
@@ -16,17 +15,16 @@ the extent "no".
 
 from __future__ import annotations
 
-import gettext
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Literal
 
 from turnmark.assistant.citations.marks import cited_numbers, spaced_sentences
 from turnmark.assistant.wording.phrases import fold, phrases_in
 from turnmark.assistant.wording.refusal_clauses import RefusalParts, refusal_parts
+from turnmark.assistant.wording.reply_texts import NOT_FOUND_TEXT, UNKNOWN_TEXT, translations_of
 from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.text.segmentation import (
@@ -37,82 +35,8 @@ from turnmark.corpora.text.segmentation import (
     words,
 )
 
-# --- what the assistant writes ---------------------------------------------------------------------------------------
-
-UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
-"""The whole reply, if nothing was found."""
-NOT_FOUND_TEXT = "I found nothing about “{question}”."
-"""The sentence for one part of a message, if something was found for other parts."""
-UNSURE_TEXT = "I am not sure this answers it. The nearest I found:"
-"""The line above a quotation that may not answer. It is not a refusal, since a quotation follows."""
-
-HELLO_TEXT = "Hello! Ask me anything about your documents."
-WELCOME_TEXT = "You're welcome. Ask me anything else."
-"""The replies to a greeting and to any other courtesy."""
-UNCHANGED_TEXT = "I left the last answer as it is: "
-"""Beginning of the reply to an instruction that rules cannot follow; one of the next texts follows."""
-NEEDS_MODEL_TEXT = (
-    "without a language model I can put it as a list, shorten it, keep or drop its first or last items, and show only "
-    "its steps; anything else takes a model (--generator)."
-)
-NOTHING_TO_CHANGE_TEXT = "there is nothing of the kind in it."
-ALREADY_TEXT = "it is that already."
-COUNTED_TEXT = "“{words}” is found {times} times in {found} of {documents} documents:"
-MORE_TEXT = "and {number} more"
-"""Above a list of the documents that mention some words, and its end if it is cut."""
-DIFFERING_TEXT = "Other documents have other values here:"
-"""Above a list of documents that say nearly the same with other numbers or dates."""
-
-TEXTS = (
-    UNKNOWN_TEXT,
-    NOT_FOUND_TEXT,
-    UNSURE_TEXT,
-    HELLO_TEXT,
-    WELCOME_TEXT,
-    UNCHANGED_TEXT,
-    NEEDS_MODEL_TEXT,
-    NOTHING_TO_CHANGE_TEXT,
-    ALREADY_TEXT,
-    COUNTED_TEXT,
-    MORE_TEXT,
-    DIFFERING_TEXT,
-)
-"""All texts that the catalogs translate."""
 REFUSALS = (UNKNOWN_TEXT, NOT_FOUND_TEXT)
 """The texts that the detector recognizes by their wording, with their translations."""
-LOCALE_FOLDER = Path(__file__).parent / "locale"
-
-
-@cache
-def _catalog(language: str) -> gettext.NullTranslations:
-    return gettext.translation("turnmark", LOCALE_FOLDER, [language], fallback=True)
-
-
-def in_language(text: str, language: str) -> str:
-    """Return one of `TEXTS` in a language; unchanged if there is no translation."""
-    return text if language in (ENGLISH, "") else _catalog(language).gettext(text)
-
-
-@cache
-def translations_of(text: str) -> tuple[str, ...]:
-    """Return one of `TEXTS` in each language, English first."""
-    languages = sorted(path.name for path in LOCALE_FOLDER.iterdir() if path.is_dir())
-    return (text, *(in_language(text, language) for language in languages))
-
-
-def text_at_start(reply: str, text: str) -> str:
-    """Return the translation of a text with which a reply begins; "" if there is none."""
-    if reply.startswith(text):
-        return text
-    if language_of(reply) == ENGLISH:
-        return ""
-    return next((translation for translation in translations_of(text) if reply.startswith(translation)), "")
-
-
-def not_found(question: str, language: str = ENGLISH) -> str:
-    """Return the sentence for a part that nothing was found for."""
-    phrase = " ".join(question.split()).rstrip(" .!?…。！？؟")
-    return in_language(NOT_FOUND_TEXT, language).replace("{question}", phrase)
 
 
 def _pattern_of(text: str) -> str:

@@ -20,7 +20,7 @@ from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.collection_questions import CollectionQuestion, collection_question
 from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.types import Judgment
-from turnmark.assistant.wording.refusals import MORE_TEXT, in_language
+from turnmark.assistant.wording.reply_texts import MORE_TEXT, in_language
 from turnmark.core.untrusted import ellipsize, escape_marks, one_line
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import Collection

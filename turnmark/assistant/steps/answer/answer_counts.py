@@ -14,7 +14,7 @@ from turnmark.assistant.steps.step_results import Assessment, Draft, Evidence, S
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.types import Judgment
 from turnmark.assistant.wording.phrases import possible_phrases
-from turnmark.assistant.wording.refusals import COUNTED_TEXT, MORE_TEXT, in_language
+from turnmark.assistant.wording.reply_texts import COUNTED_TEXT, MORE_TEXT, in_language
 from turnmark.core.untrusted import escape_marks, one_line
 from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.text.languages import ENGLISH, without_elision

@@ -30,7 +30,7 @@ from turnmark.assistant.steps.step_results import (
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.verify.claim_support import content_stems, language_of_sources, stems
 from turnmark.assistant.types import GROUNDED_DECISIONS, Judgment, ProcedureStep
-from turnmark.assistant.wording.refusals import UNKNOWN_TEXT, UNSURE_TEXT, in_language, not_found
+from turnmark.assistant.wording.reply_texts import UNKNOWN_TEXT, UNSURE_TEXT, in_language, not_found
 from turnmark.core.untrusted import escape_marks, make_printable
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.types import Passage

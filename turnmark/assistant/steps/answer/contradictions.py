@@ -13,7 +13,7 @@ from turnmark.assistant.citations.marks import TextLine, lines_of
 from turnmark.assistant.steps.answer.answer_counts import group_digits
 from turnmark.assistant.steps.step_results import SourceList
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.wording.refusals import DIFFERING_TEXT, MORE_TEXT, in_language
+from turnmark.assistant.wording.reply_texts import DIFFERING_TEXT, MORE_TEXT, in_language
 from turnmark.core.untrusted import escape_marks, one_line
 from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.text.segmentation import words

@@ -31,14 +31,14 @@ from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.edit_requests import EditRequest, edit_requests, is_instruction
 from turnmark.assistant.types import Decision, Judgment, Understanding
-from turnmark.assistant.wording.refusals import (
+from turnmark.assistant.wording.refusals import is_refusal
+from turnmark.assistant.wording.reply_texts import (
     ALREADY_TEXT,
     NEEDS_MODEL_TEXT,
     NOTHING_TO_CHANGE_TEXT,
     UNCHANGED_TEXT,
     UNSURE_TEXT,
     in_language,
-    is_refusal,
     text_at_start,
 )
 from turnmark.core.errors import RequestError

@@ -8,7 +8,7 @@ from turnmark.assistant.steps.step_results import Assessment, CheckedDraft, Unde
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.types import Judgment, SubQuestion
 from turnmark.assistant.wording.phrases import Phrases, fold, possible_phrases
-from turnmark.assistant.wording.refusals import HELLO_TEXT, WELCOME_TEXT, in_language
+from turnmark.assistant.wording.reply_texts import HELLO_TEXT, WELCOME_TEXT, in_language
 from turnmark.corpora.text.segmentation import ends_with_question_mark, words
 
 MAX_COURTESY_WORDS = 16

@@ -28,7 +28,7 @@ from turnmark.assistant.llm.prompts.structured_output import merge_roles, write_
 from turnmark.assistant.steps.revise.revise_answer import apply_requests, revise_by_model
 from turnmark.assistant.steps.understand.edit_requests import edit_requests
 from turnmark.assistant.types import Usage
-from turnmark.assistant.wording.refusals import NEEDS_MODEL_TEXT
+from turnmark.assistant.wording.reply_texts import NEEDS_MODEL_TEXT
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.benchmarks import kiwi
 from turnmark.corpora.benchmarks.kiwi import KiwiTurn, Session

@@ -1,0 +1,90 @@
+"""The texts that the assistant writes into its answers, and their translations.
+
+English stands here. The catalogs in `assistant/wording/locale` translate by stable keys, so that a change of an English
+text leaves all translations in place. An answer is in the language of the message.
+"""
+
+from __future__ import annotations
+
+import gettext
+from functools import cache
+from pathlib import Path
+
+from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.languages import ENGLISH
+
+UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
+"""The whole reply, if nothing was found."""
+NOT_FOUND_TEXT = "I found nothing about “{question}”."
+"""The sentence for one part of a message, if something was found for other parts."""
+UNSURE_TEXT = "I am not sure this answers it. The nearest I found:"
+"""The line above a quotation that may not answer. It is not a refusal, since a quotation follows."""
+HELLO_TEXT = "Hello! Ask me anything about your documents."
+WELCOME_TEXT = "You're welcome. Ask me anything else."
+"""The replies to a greeting and to any other courtesy."""
+UNCHANGED_TEXT = "I left the last answer as it is: "
+"""Beginning of the reply to an instruction that rules cannot follow; one of the next texts follows."""
+NEEDS_MODEL_TEXT = (
+    "without a language model I can put it as a list, shorten it, keep or drop its first or last items, and show only "
+    "its steps; anything else takes a model (--generator)."
+)
+NOTHING_TO_CHANGE_TEXT = "there is nothing of the kind in it."
+ALREADY_TEXT = "it is that already."
+COUNTED_TEXT = "“{words}” is found {times} times in {found} of {documents} documents:"
+"""The line above a list of the documents that mention some words."""
+MORE_TEXT = "and {number} more"
+"""The end of such a list, if it is cut."""
+DIFFERING_TEXT = "Other documents have other values here:"
+"""The line above a list of documents that say nearly the same with other numbers or dates."""
+
+KEYS = {
+    UNKNOWN_TEXT: "unknown.nothing_found",
+    NOT_FOUND_TEXT: "unknown.part_not_found",
+    UNSURE_TEXT: "answer.unsure",
+    HELLO_TEXT: "courtesy.hello",
+    WELCOME_TEXT: "courtesy.welcome",
+    UNCHANGED_TEXT: "revision.unchanged",
+    NEEDS_MODEL_TEXT: "revision.needs_model",
+    NOTHING_TO_CHANGE_TEXT: "revision.nothing_to_change",
+    ALREADY_TEXT: "revision.already",
+    COUNTED_TEXT: "count.mentions",
+    MORE_TEXT: "list.more",
+    DIFFERING_TEXT: "answer.other_values",
+}
+"""Text -> its key in the catalogs (`msgid`). A key never changes."""
+LOCALE_FOLDER = Path(__file__).parent / "locale"
+
+
+@cache
+def _catalog(language: str) -> gettext.NullTranslations:
+    return gettext.translation("turnmark", LOCALE_FOLDER, [language], fallback=True)
+
+
+def in_language(text: str, language: str) -> str:
+    """Return one of the texts above in a language, or in English if there is no translation."""
+    if language in (ENGLISH, ""):
+        return text
+    translation = _catalog(language).gettext(KEYS[text])
+    return text if translation == KEYS[text] else translation
+
+
+@cache
+def translations_of(text: str) -> tuple[str, ...]:
+    """Return one of the texts above in each language, English first."""
+    languages = sorted(path.name for path in LOCALE_FOLDER.iterdir() if path.is_dir())
+    return (text, *(in_language(text, language) for language in languages))
+
+
+def text_at_start(reply: str, text: str) -> str:
+    """Return the translation of a text with which a reply begins, or "" if it begins with none."""
+    if reply.startswith(text):
+        return text
+    if language_of(reply) == ENGLISH:
+        return ""
+    return next((translation for translation in translations_of(text) if reply.startswith(translation)), "")
+
+
+def not_found(question: str, language: str = ENGLISH) -> str:
+    """Return the sentence for a part that nothing was found for."""
+    phrase = " ".join(question.split()).rstrip(" .!?…。！？؟")
+    return in_language(NOT_FOUND_TEXT, language).replace("{question}", phrase)
