@@ -20,12 +20,12 @@ from turnmark.assistant.llm.calls.protocols import (
     PromptPicture,
     estimate_picture_tokens,
 )
+from turnmark.assistant.llm.calls.repetition import without_repetition
 from turnmark.assistant.llm.calls.thread_pool import Scheduler
 from turnmark.assistant.llm.generators.registry import Generator, argument_without_folders, open_generator, traits_of
 from turnmark.assistant.llm.generators.response_cache import ResponseStore
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.assistant.llm.prompts.prompt_files import Prompt, load_prompt
-from turnmark.assistant.llm.prompts.structured_output import before_repeats
 from turnmark.assistant.types import Usage
 from turnmark.core.console import Progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
@@ -127,7 +127,8 @@ class ModelDescriber:
         reply = self.generator.complete(messages, max_tokens=limit)
         text = reply.text.strip()
         if reply.finish_reason == "length":
-            text = before_repeats(text)
+            shortened = without_repetition(text)
+            text = shortened if shortened != text else ""
         if reply.finish_reason == "content_filter" or not text:
             problem = {
                 "length": f"the description is longer than {limit} tokens; raise ?max_tokens in the spec",

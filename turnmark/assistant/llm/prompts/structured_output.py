@@ -23,11 +23,11 @@ from turnmark.assistant.llm.calls.protocols import (
     SchemaRefused,
 )
 from turnmark.assistant.llm.calls.reasoning import split_reasoning
+from turnmark.assistant.llm.calls.repetition import without_repetition
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
-from turnmark.corpora.text.segmentation import sentences, words
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -282,10 +282,10 @@ def complete_text(reply: Completion, repeat: Callable[[int], Completion], room: 
     usage = reply.usage
     text = reply.text.strip()
     if reply.finish_reason == "length":
-        without_repeats = before_repeats(text)
-        if without_repeats:  # with more room, the model would only repeat itself further
+        shortened = without_repetition(text)
+        if shortened != text:  # with more room, the model would only repeat itself further
             return WrittenText(
-                text=without_repeats, usage=usage, note=None, finish_reason="length", reasoning=reply.reasoning
+                text=shortened, usage=usage, note=None, finish_reason="length", reasoning=reply.reasoning
             )
         reply, spent = _repeat_longer(reply, repeat, room)
         usage += spent
@@ -298,24 +298,6 @@ def complete_text(reply: Completion, repeat: Callable[[int], Completion], room: 
     }
     note = incomplete.get(reply.finish_reason)
     return WrittenText(text=text, usage=usage, note=note, finish_reason=reply.finish_reason, reasoning=reply.reasoning)
-
-
-MIN_REPEATING_SENTENCES, MIN_REPEATED_SHARE = 8, 0.4
-"""Minimum number of sentences in a text that counts as repeating itself, and minimum share of repeated sentences."""
-
-
-def before_repeats(text: str) -> str:
-    """Return the text up to its first repeated sentence; "" if the text does not repeat itself."""
-    spans = sentences(text)
-    normalized = [" ".join(words(text[start:end])) for start, end in spans]
-    repeated = []
-    for position, sentence in enumerate(normalized):
-        if len(sentence.split()) > 2 and sentence in normalized[:position]:
-            repeated.append(position)
-    if len(normalized) < MIN_REPEATING_SENTENCES or len(repeated) < MIN_REPEATED_SHARE * len(normalized):
-        return ""
-    first_start, _ = spans[repeated[0]]
-    return text[:first_start].rstrip()
 
 
 def _repeat_longer(cut: Completion, repeat: Callable[[int], Completion], room: int) -> tuple[Completion, Usage]:
