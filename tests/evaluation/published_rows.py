@@ -12,7 +12,7 @@ from turnmark.corpora.benchmarks.mtrag import Answerability
 from turnmark.evaluation.judging.judges import judge_presets, open_judges
 from turnmark.evaluation.model_names import short_name
 from turnmark.evaluation.records import MetricSummary, PublishedRow
-from turnmark.evaluation.scores.published_results import Fact, RunFacts, facts
+from turnmark.evaluation.scores.published_results import PublishedFact, RunFacts, published_facts
 
 FOUR = ("clapnq", "cloud", "fiqa", "govt")
 COUNTS = {"clapnq": 208, "fiqa": 180, "govt": 201, "cloud": 188}
@@ -62,7 +62,7 @@ def printed(source: str, system: str, **fields: Any) -> list[float]:
     """The figures of the one row that is so described, in the order of the file."""
     part = fields.pop("part", {})
     (fact,) = (
-        fact for fact in facts()
+        fact for fact in published_facts()
         if source in fact.source and fact.system == system and dict(fact.part) == part
         and all(getattr(fact, key) == value for key, value in fields.items())
     )  # fmt: skip
@@ -85,7 +85,7 @@ OF_THE_PAPERS = {"references", "human evaluation", "split"}
 """Subsets that no breakdown of ours holds."""
 
 
-def well_formed(fact: Fact) -> None:
+def well_formed(fact: PublishedFact) -> None:
     assert fact.source
     assert fact.metrics
     assert set(fact.instruments) == set(fact.metrics)

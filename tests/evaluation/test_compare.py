@@ -16,7 +16,7 @@ from turnmark.evaluation.comparison.comparison_tables import comparison_markdown
 from turnmark.evaluation.comparison.comparison_tables import comparison_page as page
 from turnmark.evaluation.comparison.run_comparison import RunComparison as Comparison
 from turnmark.evaluation.comparison.run_comparison import compare_runs as compare
-from turnmark.evaluation.scores.published_results import facts
+from turnmark.evaluation.scores.published_results import published_facts
 from turnmark.evaluation.scores.score_tally import FACTS_FILE, read_facts, write_facts
 from turnmark.evaluation.storage.journal import json_line
 
@@ -356,7 +356,7 @@ def judged(run, judge, values, measure="judge_score", **also):
 
 def test_judges_of_table_4_rank_the_systems_alike(tmp_path, turnmark):
     runs = {}
-    for fact in facts():
+    for fact in published_facts():
         if fact.benchmark == "inscoqa" and fact.part == {"split": "validation"}:
             if fact.system not in runs:
                 path, answers = tmp_path / str(len(runs)), dict.fromkeys(IDS[:4], fact.system)

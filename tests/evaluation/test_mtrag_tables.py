@@ -15,7 +15,7 @@ from turnmark.evaluation.report.paper_comparison import NOT_COMPARABLE_MARK, pap
 from turnmark.evaluation.report.tables import strip_tags
 from turnmark.evaluation.runs.benchmark_run import run_plan
 from turnmark.evaluation.runs.planning import plan_run
-from turnmark.evaluation.scores.published_results import RERUN, RunFacts, facts, find_rows
+from turnmark.evaluation.scores.published_results import RERUN, RunFacts, find_rows, published_facts
 
 TWO_DOMAINS = ("clapnq", "fiqa")
 METRICS = tuple(f"{metric}@{k}" for metric in ("recall", "ndcg") for k in (1, 3, 5, 10))
@@ -35,7 +35,9 @@ def drawn(summary):
 def test_single_incomparable_figure_is_marked_and_its_row_stays():
     """One prompt in our own words takes nothing from what the other prompts of the paper gave."""
     (fact,) = (
-        candidate for candidate in facts() if candidate.system == "GPT-4o" and candidate.setting == "reference+rag"
+        candidate
+        for candidate in published_facts()
+        if candidate.system == "GPT-4o" and candidate.setting == "reference+rag"
     )
     variants = {name: (tool.same or (tool.by,))[0] for name, tool in fact.instruments.items()}
     panel = tuple(f"openai:{name}" for name in fact.instruments["rb_llm.idk"].judges)
@@ -60,7 +62,7 @@ def test_single_incomparable_figure_is_marked_and_its_row_stays():
 
 
 def packaged(system, query):
-    return [fact for fact in facts() if (fact.source, fact.system, fact.query) == (RERUN, system, query)]
+    return [fact for fact in published_facts() if (fact.source, fact.system, fact.query) == (RERUN, system, query)]
 
 
 @pytest.mark.data
@@ -224,7 +226,7 @@ def test_elser_over_all_domains_is_table_15s_last_row():
     cells = printed_cells(("fiqa",), "retrieval")
     row = {key[-2:]: figure for key, figure in cells.items() if key[0].startswith("As MTRAG Table 15") and "All" in key}
     (fact,) = (
-        fact for fact in facts()
+        fact for fact in published_facts()
         if "Table 15" in fact.source and fact.query == "rewrite" and len(fact.domains) == 4
     )  # fmt: skip
     shown = {f"{over.lower()}{label}": figure for (over, label), figure in row.items() if label != "n"}

@@ -16,7 +16,7 @@ from turnmark.evaluation.judging.bertscore import Bert, bert_rubrics
 from turnmark.evaluation.judging.judges import Judge, open_judges
 from turnmark.evaluation.judging.panel import Judging
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, OWN, digest, find_origin
-from turnmark.evaluation.scores.published_results import facts, find_rows
+from turnmark.evaluation.scores.published_results import find_rows, published_facts
 from turnmark.evaluation.tasks.registry import import_tasks
 
 TEXTS = {
@@ -65,7 +65,7 @@ def _judging(prompts):
 def test_with_the_papers_prompts_every_judged_metric_is_the_published_instrument(as_papers):
     (fact,) = (
         row
-        for row in facts()
+        for row in published_facts()
         if row.system == "GPT-4o" and row.source.startswith("MTRAG Table 5") and row.setting == "rag"
     )
     named = _judging(as_papers).variants([])
@@ -97,7 +97,7 @@ def test_with_a_printed_prompt_a_figure_is_the_published_one(printed, benchmark,
     """Judge and metric of every printed figure of theirs agree, so that data and number of samples decide."""
     judges = open_judges([f"panel:{benchmark}@http://localhost:1"])
     task = import_tasks(benchmark)[0]
-    rows = [row for row in facts() if row.benchmark == benchmark and metric in row.metrics]
+    rows = [row for row in published_facts() if row.benchmark == benchmark and metric in row.metrics]
     rows = [row for row in rows if "GPT-4" not in row.instruments[metric].judges]
     for prompts, expected in ((printed, set()), (None, {"metric"})):
         judging = Judging(judges, task.rubrics(task.settings[0], "minilm"), prompts=prompts)

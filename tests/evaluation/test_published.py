@@ -26,7 +26,7 @@ from turnmark.evaluation.benchmarks.inscoqa.rubrics import INSEVAL
 from turnmark.evaluation.judging.rubrics import OWN_WORDS
 from turnmark.evaluation.prompts import OFFICIAL
 from turnmark.evaluation.records import MetricSummary
-from turnmark.evaluation.scores.published_results import RERUN, RunFacts, facts, find_rows
+from turnmark.evaluation.scores.published_results import RERUN, RunFacts, find_rows, published_facts
 
 
 def test_rows_are_comparable_only_if_everything_agrees():
@@ -72,7 +72,7 @@ def test_one_difference_is_enough_and_is_named(changes, aspect, words):
 def test_answers_are_comparable_if_setting_and_judges_agree():
     rows = find_rows(answered())
     comparable = {(row.source, row.system) for row in rows if row.comparable}
-    assert comparable == {("MTRAG Table 5, section 6.4", fact.system) for fact in facts()
+    assert comparable == {("MTRAG Table 5, section 6.4", fact.system) for fact in published_facts()
                           if fact.setting == "rag" and fact.benchmark == "mtrag"}  # fmt: skip
     assert len(comparable) == 10
     assert [row.setting for row in rows[:11]] == ["reference+rag"] * 10 + ["reference"]
@@ -232,7 +232,7 @@ def test_named_panels_are_those_of_the_published_figures():
     """139 figures of MTRAG and 28 of MTRAG-UN were never comparable: one of four names was spelled otherwise."""
     differing = {"RAGAS", "human", "GPT-4"}  # what no named panel of ours asks
     counted = Counter()
-    for fact in facts():
+    for fact in published_facts():
         for metric, instrument in fact.instruments.items():
             if instrument.judges and not any(word in judge for judge in instrument.judges for word in differing):
                 counted[fact.benchmark] += 1
@@ -244,7 +244,7 @@ def test_the_figures_of_each_table_add_up():
     """Sums over the printed tables, made by another route than the facts; the column of Table 16a that stands for
     three metrics counts three times."""
     sums: Counter[str] = Counter()
-    for fact in facts():
+    for fact in published_facts():
         if fact.task != "retrieval":
             sums[fact.source.split(",")[0]] += round(10_000 * sum(fact.metrics.values()))
     assert sums == {
@@ -267,13 +267,17 @@ def test_retrieval_facts_match_the_tables():
     assert printed("MTRAG Table 4", "Elser", part={"standalone": "non-standalone"}) == [0.42]
     splade = printed("rerun", "SPLADE", query="last-turn", domains=("fiqa",))
     assert [splade[index] for index in (2, 6)] == [0.323, 0.292]
-    table_4 = {fact.domains: fact.n or 0 for fact in facts() if "Table 4, section 5.3" in fact.source}
-    table_15 = {fact.domains: fact.n or 0 for fact in facts() if "Table 15" in fact.source}
+    table_4 = {fact.domains: fact.n or 0 for fact in published_facts() if "Table 4, section 5.3" in fact.source}
+    table_15 = {fact.domains: fact.n or 0 for fact in published_facts() if "Table 15" in fact.source}
     assert sum(n for domains, n in table_4.items() if len(domains) == 1) == 777
     assert sum(n for domains, n in table_15.items() if len(domains) == 1) == table_15[FOUR] == 780
-    slips = [fact for fact in facts() if "Table 15" in fact.source and fact.domains in (("govt",), ("cloud",), FOUR)]
+    slips = [
+        fact
+        for fact in published_facts()
+        if "Table 15" in fact.source and fact.domains in (("govt",), ("cloud",), FOUR)
+    ]
     assert all(fact.note for fact in slips)
-    for fact in facts():
+    for fact in published_facts():
         recalls = [fact.metrics[f"recall@{k}"] for k in (1, 3, 5, 10) if f"recall@{k}" in fact.metrics]
         assert recalls == sorted(recalls)
 
@@ -283,7 +287,7 @@ def test_the_means_of_compound_qa_are_those_of_its_types():
         part = {"capability": capability} | ({"type": kind} if kind else {})
         return printed("Compound-QA Table 2", system, part=part)[0]
 
-    systems = {fact.system for fact in facts() if fact.benchmark == "compound-qa"}
+    systems = {fact.system for fact in published_facts() if fact.benchmark == "compound-qa"}
     assert len(systems) == 8
     for system in systems:
         for capability in get_args(Capability):
@@ -292,14 +296,14 @@ def test_the_means_of_compound_qa_are_those_of_its_types():
 
 
 def test_every_fact_has_a_source_and_an_instrument():
-    for fact in facts():
+    for fact in published_facts():
         well_formed(fact)
 
 
 def test_facts_use_our_names_of_equal_instruments():
     from turnmark.evaluation.tasks.standard_metrics import ROUGE_CHAR
 
-    names = {name for fact in facts() if fact.benchmark == "inscoqa" for tool in fact.instruments.values()
+    names = {name for fact in published_facts() if fact.benchmark == "inscoqa" for tool in fact.instruments.values()
             for name in tool.same}  # fmt: skip
     papers = INSEVAL.by.replace(OWN_WORDS, OFFICIAL)
     assert names == {ROUGE_CHAR, papers} == {CHARACTERS, papers}

@@ -16,7 +16,7 @@ from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK_JUDGE
 from turnmark.evaluation.judging.judges import open_judges
 from turnmark.evaluation.judging.panel import Judging
 from turnmark.evaluation.model_names import same_model
-from turnmark.evaluation.scores.published_results import facts, find_rows
+from turnmark.evaluation.scores.published_results import find_rows, published_facts
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_faithfulness_is_the_mean_of_three_package_runs(package, benchmark_root,
 def test_published_faithfulness_is_the_same_metric(package):
     judges = open_judges(["ragas:openai:openai/gpt-oss-120b@http://localhost:1"])
     judging = Judging(judges, [IDK_JUDGE, *judges[0].rubrics])
-    rows = [fact for fact in facts() if "rl_f" in fact.metrics]
+    rows = [fact for fact in published_facts() if "rl_f" in fact.metrics]
     run = ran(benchmark="mtrag", task="generation", metrics=figures(1, "rl_f"), variants=judging.variants([]),
               judged=judging.models(), breakdowns={})  # fmt: skip
     assert rows

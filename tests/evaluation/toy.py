@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.scores.published_results import Fact, Instrument
+from turnmark.evaluation.scores.published_results import Instrument, PublishedFact
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import metric
 from turnmark.evaluation.tasks.standard_metrics import REFERENCE_METRICS
@@ -26,7 +26,7 @@ class Toy(Task):
     settings = ("turn", "parrot")
     metrics = (*REFERENCE_METRICS, shouts)
     published = (
-        Fact(system="a parrot", benchmark="toy", task="generation", setting="parrot", subset="all", n=3,
+        PublishedFact(system="a parrot", benchmark="toy", task="generation", setting="parrot", subset="all", n=3,
              metrics={"rouge_l.word": 1.0}, instruments={"rouge_l.word": Instrument(by="rouge")}, source="none"),
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from turnmark.evaluation.model_names import model_key
 from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.paper_layouts import VARIANTS, PaperTable, Shape, Slot, judges_of, query_of, shapes
 from turnmark.evaluation.report.tables import Column, ReportRow, RowKind, Table, make_columns, make_group, strip_tags
-from turnmark.evaluation.scores.published_results import RERUN, Fact, facts, samples_of
+from turnmark.evaluation.scores.published_results import RERUN, PublishedFact, published_facts, samples_of
 
 COUNT_COLUMN = "n"
 NOT_COMPARABLE_MARK = "†"
@@ -39,7 +39,7 @@ class _System:
     name: str
     ours: tuple[Summary, ...] = ()
     baseline: str = ""
-    facts: tuple[Fact, ...] = ()
+    facts: tuple[PublishedFact, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class _PaperCell:
     n: int | None
     judge: str = ""
     metric: str = ""
-    fact: Fact | None = None
+    fact: PublishedFact | None = None
 
 
 @dataclass(frozen=True)
@@ -264,9 +264,9 @@ def _sample_counts(summary: Summary, cells: Sequence[Slot]) -> dict[str, int]:
 
 def _published_systems(table: PaperTable, compared: _ComparedSummaries) -> list[_System]:
     """Return the systems that the runs are compared with, in the paper's order; recorded runs scored again last."""
-    by_name: dict[str, list[Fact]] = {}
+    by_name: dict[str, list[PublishedFact]] = {}
     for source in table.sources:
-        for fact in facts():
+        for fact in published_facts():
             fits = all(str(getattr(fact, name)).casefold() == value for name, value in table.facts.items())
             if fits and fact.source.split(",")[0] == source and any(_key(fact) in rows for _, rows in compared):
                 name = f"{fact.system} (rerun)" if fact.source == RERUN else fact.system
@@ -274,7 +274,7 @@ def _published_systems(table: PaperTable, compared: _ComparedSummaries) -> list[
     return [_System(name, facts=tuple(group)) for name, group in by_name.items()]
 
 
-def _key(row: Fact | PublishedRow) -> tuple[object, ...]:
+def _key(row: PublishedFact | PublishedRow) -> tuple[object, ...]:
     return row.source, row.system, row.subset, row.setting, row.query, tuple(row.domains)
 
 
@@ -338,14 +338,14 @@ def _narrow_part(summary: Summary, part: Mapping[str, str]) -> Mapping[str, str]
     return {name: value for name, value in part.items() if set(summary.breakdowns.get(name, {})) != {value}}
 
 
-def _find_published(known: Sequence[Fact], cell: Slot, domains: set[str]) -> _PaperCell | None:
+def _find_published(known: Sequence[PublishedFact], cell: Slot, domains: set[str]) -> _PaperCell | None:
     """Return the published value of a cell, over all domains of the paper unless the cell is one domain's.
 
     Only the rerun, which no paper printed, is shown over the domains of the run.
     """
     if cell.variant:
         return None
-    fitting: list[tuple[Fact, str]] = []
+    fitting: list[tuple[PublishedFact, str]] = []
     for fact in known:
         if _is_over(fact, cell, domains):
             for name in cell.metrics:
@@ -357,7 +357,7 @@ def _find_published(known: Sequence[Fact], cell: Slot, domains: set[str]) -> _Pa
     return _PaperCell(_text(cell, fact.metrics[name]), fact.n, ", ".join(fact.instruments[name].judges), name, fact)
 
 
-def _is_over(fact: Fact, cell: Slot, domains: set[str]) -> bool:
+def _is_over(fact: PublishedFact, cell: Slot, domains: set[str]) -> bool:
     """Return whether a fact is over the samples of a cell, in its setting and query mode."""
     domain = cell.part.get("domain")
     same_domains = len(fact.domains) != 1 or _is_rerun_over(fact, domains)
@@ -372,7 +372,7 @@ def _is_over(fact: Fact, cell: Slot, domains: set[str]) -> bool:
     )
 
 
-def _is_rerun_over(fact: Fact, domains: set[str]) -> bool:
+def _is_rerun_over(fact: PublishedFact, domains: set[str]) -> bool:
     return fact.source == RERUN and set(fact.domains) == domains
 
 

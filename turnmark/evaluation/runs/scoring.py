@@ -25,8 +25,7 @@ from turnmark.evaluation.report.sample_browser import note_samples
 from turnmark.evaluation.runs.judge_setup import judge_notes
 from turnmark.evaluation.runs.plan import CollectedAnswers, Plan
 from turnmark.evaluation.scores.cluster_statistics import MIN_CLUSTERS
-from turnmark.evaluation.scores.published_results import Extent, RunFacts, find_rows
-from turnmark.evaluation.scores.published_results import facts as published_facts
+from turnmark.evaluation.scores.published_results import Extent, RunFacts, find_rows, published_facts
 from turnmark.evaluation.scores.score_tally import Facts, SampleHashes, ScoreTally, write_facts
 from turnmark.evaluation.storage.corpus_passages import OFFICIAL_SEARCH
 from turnmark.evaluation.storage.journal import SampleKey

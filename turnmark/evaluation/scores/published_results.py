@@ -35,7 +35,7 @@ class Instrument(Record):
     same: tuple[str, ...] = Field(default=(), description="our instruments (a score's `by`) that compute the same")
 
 
-class Fact(Record):
+class PublishedFact(Record):
     """A published row, as printed, in the units of our metrics."""
 
     system: str
@@ -98,7 +98,7 @@ class RunFacts(Record):
 
 
 @lru_cache(maxsize=1)
-def facts() -> tuple[Fact, ...]:
+def published_facts() -> tuple[PublishedFact, ...]:
     """Return every published row. The rows of a benchmark are in the order of its file.
 
     A file states the instruments, and the differences from every run (`always`), once for each benchmark. A row may
@@ -108,7 +108,7 @@ def facts() -> tuple[Fact, ...]:
     for path in benchmark_files("published.json"):
         content = json.loads(path.read_text(encoding="utf-8"))
         rows += [_complete_row(row, content) for row in content["facts"]]
-    return TypeAdapter(tuple[Fact, ...]).validate_python(rows)
+    return TypeAdapter(tuple[PublishedFact, ...]).validate_python(rows)
 
 
 def _complete_row(row: Mapping[str, Any], content: Mapping[str, Any]) -> dict[str, Any]:
@@ -121,20 +121,21 @@ def _complete_row(row: Mapping[str, Any], content: Mapping[str, Any]) -> dict[st
     return complete
 
 
-def find_rows(ran: RunFacts, published_facts: Sequence[Fact] | None = None) -> tuple[PublishedRow, ...]:
+def find_rows(ran: RunFacts, rows: Sequence[PublishedFact] | None = None) -> tuple[PublishedRow, ...]:
     """Return the published rows of the run's benchmark and task, those of its setting first.
 
     Rows over a single domain that is not in the run are left out, and so are rows over a value of a breakdown that has
     only other values in the run.
+
+    Args:
+        rows: the published rows; None: those of our benchmarks.
     """
-    if published_facts is None:
-        published_facts = facts()
-    relevant = [fact for fact in published_facts if _relevant(fact, ran)]
+    relevant = [fact for fact in (published_facts() if rows is None else rows) if _relevant(fact, ran)]
     relevant.sort(key=lambda fact: not _same_setting(fact, ran))
     return tuple(_row(fact, ran) for fact in relevant)
 
 
-def _relevant(fact: Fact, ran: RunFacts) -> bool:
+def _relevant(fact: PublishedFact, ran: RunFacts) -> bool:
     if fact.benchmark != ran.benchmark or ran.task not in (fact.task, *fact.also):
         return False
     if len(fact.domains) == 1 and ran.domains and fact.domains[0] not in ran.domains:
@@ -142,7 +143,7 @@ def _relevant(fact: Fact, ran: RunFacts) -> bool:
     return all(value in ran.breakdowns.get(dimension, {value: {}}) for dimension, value in fact.part.items())
 
 
-def _row(fact: Fact, ran: RunFacts) -> PublishedRow:
+def _row(fact: PublishedFact, ran: RunFacts) -> PublishedRow:
     part_name, ours = _slice(fact, ran)
     differences = dict(_differences(fact, ran, part_name, ours))
     judges: dict[str, str] = {}
@@ -175,7 +176,7 @@ def _row(fact: Fact, ran: RunFacts) -> PublishedRow:
     )
 
 
-def _only(fact: Fact, metric: str) -> Fact:
+def _only(fact: PublishedFact, metric: str) -> PublishedFact:
     """Return the row with only one of its metrics."""
     return fact.model_copy(update={"metrics": {metric: fact.metrics[metric]}})
 
@@ -190,15 +191,15 @@ def _in_words(by_metric: Mapping[str, str], total: int) -> str | None:
     return "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items()) or None
 
 
-def _same_setting(fact: Fact, ran: RunFacts) -> bool:
+def _same_setting(fact: PublishedFact, ran: RunFacts) -> bool:
     return ran.setting in (fact.setting, *fact.settings)
 
 
-def _same_domains(fact: Fact, ran: RunFacts) -> bool:
+def _same_domains(fact: PublishedFact, ran: RunFacts) -> bool:
     return not fact.domains or not ran.domains or set(fact.domains) == set(ran.domains)
 
 
-def _slice(fact: Fact, ran: RunFacts) -> tuple[str | None, Metrics | None]:
+def _slice(fact: PublishedFact, ran: RunFacts) -> tuple[str | None, Metrics | None]:
     """Return the name and the metrics of our slice with the same samples; None without one."""
     part = dict(fact.part)
     if not _same_domains(fact, ran):
@@ -218,7 +219,9 @@ def _slice(fact: Fact, ran: RunFacts) -> tuple[str | None, Metrics | None]:
     return (f"{dimension}={value}", ours) if ours else (None, None)
 
 
-def _differences(fact: Fact, ran: RunFacts, part_name: str | None, ours: Metrics | None) -> Iterator[tuple[str, str]]:
+def _differences(
+    fact: PublishedFact, ran: RunFacts, part_name: str | None, ours: Metrics | None
+) -> Iterator[tuple[str, str]]:
     """Yield each aspect that differs, once, with the difference in words."""
     yield from _data(fact, ran)
     for aspect, difference in fact.always.items():
@@ -238,7 +241,7 @@ def _differences(fact: Fact, ran: RunFacts, part_name: str | None, ours: Metrics
     yield from _metric(fact, ran)
 
 
-def _data(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
+def _data(fact: PublishedFact, ran: RunFacts) -> Iterator[tuple[str, str]]:
     """Yield a difference if the data is not known to be that of the paper."""
     if ran.demo:
         yield "data", "data: the demo split is not the benchmark"
@@ -253,7 +256,7 @@ def _data(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
         yield "data", f"data: not known to be the paper's: {', '.join(doubts)}"
 
 
-def _count(fact: Fact, ours: Metrics | None) -> Iterator[tuple[str, str]]:
+def _count(fact: PublishedFact, ours: Metrics | None) -> Iterator[tuple[str, str]]:
     if ours is None:
         return
     counts = {samples_of(name, metric) for name, metric in ours.items() if name in fact.metrics}
@@ -274,7 +277,7 @@ def samples_of(name: str, metric: MetricSummary) -> int:
     return metric.n + metric.not_applicable if is_ratio else metric.n
 
 
-def _search(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
+def _search(fact: PublishedFact, ran: RunFacts) -> Iterator[tuple[str, str]]:
     """Yield differences in the searched documents and the query mode."""
     shared = [domain for domain in fact.domains if domain in ran.domains]
     short = [domain for domain in shared if ran.corpora.get(domain, "unknown") in ("partial", "other")]
@@ -292,7 +295,7 @@ def _search(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
         yield "query", f"query: published with {fact.query}, here {ran.query}"
 
 
-def _judge(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
+def _judge(fact: PublishedFact, ran: RunFacts) -> Iterator[tuple[str, str]]:
     """Yield differences in the judges of the shared metrics; without a shared metric, of all published ones."""
     shared = [metric for metric in fact.metrics if metric in ran.metrics] or list(fact.metrics)
     published: dict[str, None] = {}
@@ -332,7 +335,7 @@ def _judges(ran: RunFacts, metric: str) -> tuple[str, ...]:
     return tuple(judges) or ran.judges
 
 
-def _metric(fact: Fact, ran: RunFacts) -> Iterator[tuple[str, str]]:
+def _metric(fact: PublishedFact, ran: RunFacts) -> Iterator[tuple[str, str]]:
     shared = [metric for metric in fact.metrics if metric in ran.metrics]
     if not shared:
         yield "metric", f"metric: published {', '.join(fact.metrics)}; not measured here"

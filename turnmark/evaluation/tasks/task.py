@@ -44,7 +44,7 @@ from turnmark.retrieval.search.task_passages import cut_passages, ranked_by
 from turnmark.retrieval.types import Retriever
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.scores.published_results import Fact
+    from turnmark.evaluation.scores.published_results import PublishedFact
 
     Rubrics = staticmethod[[str | None, str], Sequence[Rubric]]
     """Function from the setting and the embedder's spec to the rubrics of the judges."""
@@ -93,7 +93,7 @@ class Task(ABC):
     options_type: ClassVar[type[TaskOptions]] = TaskOptions
     rubrics: ClassVar[Rubrics] = staticmethod(lambda _setting, _embedder: ())
     brought: ClassVar[tuple[str, ...]] = ()
-    published: ClassVar[tuple[Fact, ...]] = ()
+    published: ClassVar[tuple[PublishedFact, ...]] = ()
     raters: ClassVar[tuple[str, ...]] = ()
     measures_judges: ClassVar[bool] = False
     retrieves: ClassVar[bool] = False
