@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.evaluation import chapters, writer
+from tests.evaluation import writer
 from tests.evaluation.conftest import TURNS, WordCount, write_benchmark
 from tests.evaluation.mtrag_runs import SIX, planned, ran
 from turnmark.core.errors import RequestError
 from turnmark.corpora.text.segmentation import strip_citations
+from turnmark.corpora.types import CONTINUED_MARK, Passage
 from turnmark.evaluation.storage import corpus_passages
+from turnmark.retrieval.types import Hit, Query, Retriever
 
 
 def prompts():
@@ -147,12 +150,46 @@ def test_references_are_topped_up_to_five_on_tasks_with_at_most_two(searching, c
     assert not any(name.startswith("unknown.") for name in run.metrics)
 
 
+CHAPTERS = "python:tests.evaluation.test_mtrag_generation:retriever"
+SECTION_TEXTS = ("The bell is old.", "A founder in London made the bell.", "It hangs in the tower.")
+
+
+def _section() -> list[Passage]:
+    passages, start = [], 0
+    for n, text in enumerate(SECTION_TEXTS):
+        section = f"Bells {CONTINUED_MARK}" if n else "Bells"
+        end = start + len(text)
+        name = f"book-{start}-{end}"
+        passages.append(
+            Passage(id=name, document="book", title="Book", section=section, text=text, start=start, end=end)
+        )
+        start = end + 2
+    return passages
+
+
+class Chapters(Retriever):
+    """Finds the second of three passages for every query."""
+
+    name = CHAPTERS
+
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        return [[Hit(passage=_section()[1], score=1.0)] for _ in queries]
+
+    def neighbors(self, passage: Passage) -> list[Passage]:
+        return [each for each in _section() if each.document == passage.document]
+
+
+def retriever(index: object) -> Chapters:
+    """The factory that `CHAPTERS` names."""
+    return Chapters()
+
+
 def test_in_the_rag_setting_a_model_reads_the_full_section_of_what_was_found(benchmark_root, tmp_path):
-    ran(benchmark_root, tmp_path / "r", setting="rag", retriever=chapters.SPEC, only=("c1<::>1",))
+    ran(benchmark_root, tmp_path / "r", setting="rag", retriever=CHAPTERS, only=("c1<::>1",))
     prompt = prompt_of("who made the bell")
     assert "[1]\n> Book › Bells\n" in prompt
     assert [line.removeprefix("> ") for line in prompt.splitlines() if line.startswith("> ") and "." in line] == list(
-        chapters.TEXTS
+        SECTION_TEXTS
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,9 +14,13 @@ from turnmark.core.errors import ErrorCollector, RequestError
 if TYPE_CHECKING:
     from turnmark.evaluation.report.finished_runs import RunCollection
 
-Html = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write a self-contained page, e.g. report.html", show_default=False)
-]
+
+def _output(metavar: str, text: str) -> Any:
+    """Return an option that names a file or folder to write."""
+    return typer.Option(metavar=metavar, help=text, show_default=False)
+
+
+Html = Annotated[Path | None, _output("FILE", "Write a self-contained page, e.g. report.html")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output")]
 
 
@@ -25,26 +29,14 @@ def report_command(
         list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs or of eval all, e.g. runs/all")
     ],
     html: Html = None,
-    markdown: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write Markdown with a section per run, e.g. results.md", show_default=False),
-    ] = None,
-    csv: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write every table as CSV into this folder, e.g. tables", show_default=False),
-    ] = None,
-    latex: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Write every table as LaTeX into this folder, e.g. tables", show_default=False
-        ),
-    ] = None,
+    markdown: Annotated[Path | None, _output("FILE", "Write Markdown with a section per run, e.g. results.md")] = None,
+    csv: Annotated[Path | None, _output("DIR", "Write every table as CSV into this folder, e.g. tables")] = None,
+    latex: Annotated[Path | None, _output("DIR", "Write every table as LaTeX into this folder, e.g. tables")] = None,
     rate: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a page where people rate the runs' answers blind, or review a synthesized set, e.g. rate.html",
-            show_default=False,
+        _output(
+            "FILE",
+            "Write a page where people rate the runs' answers blind, or review a synthesized set, e.g. rate.html",
         ),
     ] = None,
     as_json: Json = False,
@@ -147,9 +139,7 @@ def compare_command(
         ),
     ],
     html: Html = None,
-    markdown: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write Markdown, e.g. comparison.md", show_default=False)
-    ] = None,
+    markdown: Annotated[Path | None, _output("FILE", "Write Markdown, e.g. comparison.md")] = None,
     missing: Annotated[
         Literal["leave-out", "zero"],
         typer.Option(help="A sample that one of two runs lacks or failed on: leave it out, or count it as 0 there"),

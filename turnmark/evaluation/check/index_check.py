@@ -347,7 +347,7 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
 
 
 def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | None, bool]:
-    """Write the missing questions. Return None if another model wrote them before; they are then used unchanged."""
+    """Write the missing questions. Return None if another model has written them; they are then used unchanged."""
     request, folder = checked.request, checked.out / QUESTIONS
     synth = SynthRequest(
         index=request.index,

@@ -80,7 +80,9 @@ def describe(comparison: RunComparison, metrics: int, apart: bool = False) -> Re
             table = _breakdowns(comparison, index, [name])
             breakdowns.append(replace(table, title=f"{table.title}: {name}"))
     differences = [_differences(comparison, index) for index in other_runs]
-    details = fold_tables((*breakdowns, *_paper_tables(comparison), *judge_tables(comparison.judges)))
+    # In the tables of the paper, each run is over all of its samples.
+    papers = paper_tables(_summaries(comparison))
+    details = fold_tables((*breakdowns, *papers, *judge_tables(comparison.judges)))
     return ReportSection(
         _headline(comparison),
         (_runs(comparison), *differences, *details, _tabulate_changed_samples(comparison)),
@@ -107,11 +109,6 @@ def _headline(comparison: RunComparison) -> str:
     is_own = all(is_over_other_documents(summary) for _, summary in _summaries(comparison))
     benchmark = "own documents," if is_own else comparison.benchmark
     return f"{benchmark} {comparison.task}{setting} on {data}: {comparison.n} {unit} in common, {clusters}"
-
-
-def _paper_tables(comparison: RunComparison) -> tuple[Table, ...]:
-    """Return the tables of the benchmark's paper with these runs, each run over all of its samples."""
-    return paper_tables(_summaries(comparison))
 
 
 def _summaries(comparison: RunComparison) -> list[tuple[str, Summary]]:

@@ -125,7 +125,7 @@ class JudgeCalls:
         return self._judgments.get(key)
 
     def silent(self) -> frozenset[str]:
-        """Return the rubrics that failed, and scored no reply with a label that they could be conditioned on."""
+        """Return the rubrics that failed on some replies and scored none with a label to condition on."""
         return frozenset(name for name, cases in self._asked.items() if self._gave_nothing(cases))
 
     def _gave_nothing(self, cases: Iterable[tuple[str, ...]]) -> bool:

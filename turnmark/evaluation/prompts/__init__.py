@@ -51,11 +51,11 @@ def prompt_facts() -> PromptFacts:
     return PromptFacts(sources=sources, about_one_reply=names, papers=papers)
 
 
-def _further_placeholders(name: str) -> frozenset[str]:
-    return CASE if name in prompt_facts().about_one_reply else frozenset()
-
-
-JUDGES = PromptFolder((HERE, *benchmark_files("prompts")), "the judges", _further_placeholders)
+JUDGES = PromptFolder(
+    (HERE, *benchmark_files("prompts")),
+    "the judges",
+    lambda name: CASE if name in prompt_facts().about_one_reply else frozenset(),
+)
 OFFICIAL, OWN = "the paper's prompt", "a prompt of one's own"
 """Replace `rubrics.OWN_WORDS` in the description of an instrument."""
 _PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")

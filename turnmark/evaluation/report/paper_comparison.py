@@ -70,6 +70,10 @@ class _Line:
     def dimmed(self) -> bool:
         return bool(self.differs) and all(self.differs.values())
 
+    @property
+    def kind(self) -> RowKind:
+        return "ours" if self.system.ours else "dim" if self.dimmed else "plain"
+
 
 _ComparedSummaries = Sequence[tuple[Summary, Mapping[tuple[object, ...], PublishedRow]]]
 """Each run with its published rows, by key."""
@@ -140,7 +144,7 @@ def _fill(shape: Shape, runs: Runs) -> Table | None:
         if count_at_end:
             cells.append(counts[0] if len(counts) == 1 else "")
             counts_beneath.append("")
-        rows.append(ReportRow(tuple(cells), _row_kind(line), counts=tuple(counts_beneath)))
+        rows.append(ReportRow(tuple(cells), line.kind, counts=tuple(counts_beneath)))
         if len(counts) > 1 and not _counted_together(line, following):
             label_column = 1 if table.heads[1] else 0
             counts_beneath[label_column] = COUNT_COLUMN
@@ -173,12 +177,6 @@ def _line(
     cells = [column.at(slot) for column in columns]
     values = [_make_cell(system, cell, domains) for cell in cells]
     return _Line(slot, system, values, _differs(cells, values, compared))
-
-
-def _row_kind(line: _Line) -> RowKind:
-    if line.system.ours:
-        return "ours"
-    return "dim" if line.dimmed else "plain"
 
 
 # --- systems with rows -----------------------------------------------------------------------------------------------
@@ -241,7 +239,7 @@ def _same_system(first: Summary, second: Summary) -> bool:
 
 
 def _same_samples(first: Summary, second: Summary, cells: Sequence[Slot]) -> bool:
-    """Return whether the values that two runs have in a table are over the same samples: of the same ids and number.
+    """Return whether the values that two runs have in a table are over the same samples, by ids and number.
 
     The ids include samples that failed, so a metric that failed on some samples of one run has another number.
     """

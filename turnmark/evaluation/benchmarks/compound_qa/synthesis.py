@@ -158,7 +158,7 @@ class CompoundQuestions:
         """Make a question of a type with its reference.
 
         Args:
-            about: gets the texts made so far, for a reject.
+            about: receives the texts made so far, which a reject records.
         """
         rules = load_type_rules()[name]
         writing: WritingRules = rules

@@ -200,7 +200,7 @@ class Instructions:
         """Make a sample from a query.
 
         Args:
-            about: gets the texts made so far, for a reject.
+            about: receives the texts made so far, which a reject records.
         """
         documents = self._documents(query.query, attempt)
         texts = [f"{document['title']}\n{document['text']}" for document in documents]

@@ -336,7 +336,7 @@ class _SynthesizedConversation:
         """Search for a question, answer it, and check the answer; return the turn.
 
         Args:
-            about: gets the answer and its label, for a reject.
+            about: receives the answer and its label, which a reject records.
             section: passages to answer from without a search.
         """
         passages = list(section)
