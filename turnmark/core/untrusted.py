@@ -30,6 +30,7 @@ import hashlib
 import os
 import re
 import unicodedata
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -128,6 +129,21 @@ def describe_error(error: BaseException) -> str:
 _NUMBER_OR_RANGE = r"\d{1,3}(?:\s*[–-]\s*\d{1,3})?"
 CITATION_MARK = re.compile(rf"\[({_NUMBER_OR_RANGE}(?:\s*,\s*{_NUMBER_OR_RANGE})*)\]")
 CODE_SPAN = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
+
+
+def code_spans(text: str, finished: bool = False) -> list[tuple[int, int]]:
+    """Return start and end of each code span and code block.
+
+    Args:
+        finished: leave out a block that the text does not close.
+    """
+    return [match.span() for match in CODE_SPAN.finditer(text) if not finished or match.group().endswith("`")]
+
+
+def is_in_code(position: int, spans: Iterable[tuple[int, int]]) -> bool:
+    """Return whether an offset is inside one of the spans that `code_spans` returned."""
+    return any(start <= position < end for start, end in spans)
+
 
 # Characters that Markdown or HTML may act on.
 _ACTIVE = re.compile(r"([\\`*_{}\[\]<>#|~!&])")

@@ -17,7 +17,15 @@ from turnmark.assistant.citations.marks import cited_numbers
 from turnmark.assistant.serving.request_bodies import ChatRequest, RejectedRequest
 from turnmark.assistant.sessions.conversation import cite, has_same_words, sources_used
 from turnmark.assistant.types import Event, Reply
-from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN, escape_markdown_line, make_printable, valid_text
+from turnmark.core.untrusted import (
+    CITATION_MARK,
+    CODE_SPAN,
+    code_spans,
+    escape_markdown_line,
+    is_in_code,
+    make_printable,
+    valid_text,
+)
 
 _ACTIVE_CHARACTER = re.compile(r"[\\\[\]<]")
 # A bracketed number in code, e.g. an index. Its escapes are removed again, unless it could be a link outside of code.
@@ -207,10 +215,10 @@ def find_citations(text: str, footnotes: bool, sources: int) -> list[tuple[int, 
     if footnotes:
         places = [(match.start(), int(match[1])) for match in _FOOTNOTE.finditer(text)]
         return [(place, number) for place, number in places if 1 <= number <= sources]
-    code = [match.span() for match in CODE_SPAN.finditer(text)]
+    code = code_spans(text)
     places = []
     for match in CITATION_MARK.finditer(text):
-        if not any(start <= match.start() < end for start, end in code):
+        if not is_in_code(match.start(), code):
             places += [(match.start(), n) for n in cited_numbers(match.group()) if 1 <= n <= sources]
     return places
 

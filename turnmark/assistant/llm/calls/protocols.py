@@ -208,6 +208,7 @@ class ToolReply(Record):
     finish_reason: FinishReason = Field(description="`stop` also if the reply ends with tool calls")
     model: str = Field(default="", description="model name as the endpoint reports it")
     max_tokens: int = Field(default=MAX_TOKENS, description="token limit of the request")
+    estimated: bool = Field(default=False, description="see `Completion.estimated`")
     saved: Usage | None = Field(default=None, description="see `Completion.saved`")
     reasoning: str = Field(default="", description="see `Completion.reasoning`")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from turnmark.core.untrusted import CODE_SPAN
+from turnmark.core.untrusted import code_spans, is_in_code
 
 _NAMES = (
     r"(?:seed:|ant)?(?:think(?:ing)?|thoughts?)|reasoning(?:_content)?|reflection|scratchpad|analysis|inner_monologue"
@@ -156,7 +156,8 @@ def _split_labels(text: str) -> ReasoningSplit | None:
     if thinking is None:
         final = _FINAL_AT_START.match(text)
         return ReasoningSplit("", _NEXT_ROUND.sub("", text[final.end() :])) if final else None
-    final = next((label for label in _FINAL_LABEL.finditer(text, thinking.end()) if not _in_code(text, label)), None)
+    code = code_spans(text)
+    final = next((label for label in _FINAL_LABEL.finditer(text, thinking.end()) if not _overlaps(label, code)), None)
     if final is not None:
         answer = _NEXT_ROUND.sub("", text[final.end() :]).strip()
         return ReasoningSplit(text[thinking.end() : final.start()].strip(), answer, unfinished=not answer)
@@ -166,8 +167,8 @@ def _split_labels(text: str) -> ReasoningSplit | None:
     return ReasoningSplit(text[thinking.end() : action.start()].strip(), text[action.start() :].lstrip())
 
 
-def _in_code(text: str, match: re.Match[str]) -> bool:
-    return any(span.start() < match.end() and match.start() < span.end() for span in CODE_SPAN.finditer(text))
+def _overlaps(match: re.Match[str], spans: list[tuple[int, int]]) -> bool:
+    return any(start < match.end() and match.start() < end for start, end in spans)
 
 
 def _has_channels(text: str) -> bool:
@@ -175,9 +176,7 @@ def _has_channels(text: str) -> bool:
     if text.lstrip().startswith(("<|channel|>", "<|start|>")):
         return True
     match = _KNOWN_CHANNEL.search(text)
-    if match is None:
-        return False
-    return not any(span.start() <= match.start() < span.end() for span in CODE_SPAN.finditer(text))
+    return match is not None and not is_in_code(match.start(), code_spans(text))
 
 
 def _leading_block(text: str) -> tuple[re.Match[str] | None, re.Pattern[str]]:
@@ -204,11 +203,10 @@ def _dangling_end(text: str) -> re.Match[str] | None:
     marks = list(_DANGLING_TAG.finditer(text))
     if not marks:
         return None
-    code = [match.span() for match in CODE_SPAN.finditer(text) if match.group().endswith("`")]
+    code = code_spans(text, finished=True)
     for mark in reversed(marks):
-        in_code = any(start <= mark.start() < end for start, end in code)
         opened = re.search(_TAG, text[: mark.start()], _FLAGS)
-        if not in_code and not opened and _is_boundary(text, mark):
+        if not is_in_code(mark.start(), code) and not opened and _is_boundary(text, mark):
             return mark
     return None
 
@@ -228,22 +226,24 @@ def _is_boundary(text: str, mark: re.Match[str]) -> bool:
 
 def _without_blocks(text: str) -> tuple[str, list[str]]:
     """Remove blocks of reasoning that begin a later line or sentence of a reply; return the text and the blocks."""
-    code = [match.span() for match in CODE_SPAN.finditer(text)]
     blocks: list[str] = []
+    code: list[tuple[int, int]] = []
 
     def remove(match: re.Match[str]) -> str:
-        in_code = any(start <= match.start() < end or start <= match.end() - 1 < end for start, end in code)
         opening = re.match(rf"\s*{_TAG}", match.group(), _FLAGS)
-        if in_code or (opening and _MENTION.match(match.group(), opening.end())):
+        if (
+            is_in_code(match.start(), code)
+            or is_in_code(match.end() - 1, code)
+            or (opening and _MENTION.match(match.group(), opening.end()))
+        ):
             return match.group()
         blocks.append(re.sub(rf"\A\s*{_TAG}|</(?:{_NAMES})\s*>\s*\Z", "", match.group(), flags=_FLAGS).strip())
         return ""
 
-    shorter = _MID_TEXT.sub(remove, text)
-    code = [match.span() for match in CODE_SPAN.finditer(shorter)]
-    shorter = _INLINE_REASONING.sub(remove, shorter)
-    code = [match.span() for match in CODE_SPAN.finditer(shorter)]
-    shorter = _CUT_OFF_REASONING.sub(remove, shorter)
+    shorter = text
+    for pattern in (_MID_TEXT, _INLINE_REASONING, _CUT_OFF_REASONING):
+        code = code_spans(shorter)
+        shorter = pattern.sub(remove, shorter)
     return (shorter, blocks) if blocks else (text, [])
 
 

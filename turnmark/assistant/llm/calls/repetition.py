@@ -1,7 +1,8 @@
 """Find where a reply begins to repeat itself.
 
 Small models write the same sentence or the same two steps again and again until their limit. In a turn, a stream is
-stopped there, and the repetition is removed from the reply. Code, tables and short lines may repeat.
+stopped there, and the repetition is removed from the reply. Outside of a turn, it is removed from replies that the
+limit cut off. Code, tables and short lines may repeat.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Callable
 from contextvars import ContextVar
 
-from turnmark.core.untrusted import CODE_SPAN
+from turnmark.core.untrusted import code_spans, is_in_code
 
 MAX_CYCLE_UNITS = 6
 """Maximum number of sentences in a repeated stretch."""
@@ -66,7 +67,7 @@ def without_repetition(text: str) -> str:
 
 def _units_of(text: str) -> list[tuple[int, str]]:
     """Return the sentences of a text outside code and tables: their start, and their letters in lower case."""
-    code = [match.span() for match in CODE_SPAN.finditer(text) if match.group().startswith("```")]
+    code = [span for span in code_spans(text) if text.startswith("```", span[0])]
     units: list[tuple[int, str]] = []
     begun, words = 0, ""
     for match in _UNITS.finditer(text):
@@ -77,8 +78,7 @@ def _units_of(text: str) -> list[tuple[int, str]]:
         if is_number or (match.group().endswith(".") and match.end() < len(text) and not text[match.end()].isspace()):
             continue
         key = "".join(filter(str.isalnum, _NUMBERING.sub("", words, count=1))).lower()
-        in_code = any(start <= begun < end for start, end in code)
-        if key and not in_code and not words.lstrip().startswith("|"):
+        if key and not is_in_code(begun, code) and not words.lstrip().startswith("|"):
             units.append((begun, key))
         words = ""
     return units

@@ -59,11 +59,7 @@ class NormalizedGenerator(GeneratorWrapper):
         try:
             reply = self.generator.complete(messages, **options)
         except RepeatedReply as stopped:
-            limit = options.get("max_tokens") or self.reply_tokens
-            usage = estimate_usage(messages, stopped.text, 1)
-            reply = Completion(
-                text=stopped.text, finish_reason="stop", usage=usage, model=self.name, max_tokens=limit, estimated=True
-            )
+            reply = self._stopped_reply(messages, stopped.text, options.get("max_tokens")).completion
         clean = self._without_reasoning(reply, conclusive=schema is None)
         if schema is None:
             clean = _drop_repetition(clean.model_copy(update={"text": read_calls(clean.text, self._names).text}))
@@ -81,11 +77,7 @@ class NormalizedGenerator(GeneratorWrapper):
         try:
             reply: ToolReply = super()._converse(messages, tools, **options)
         except RepeatedReply as stopped:
-            limit = options.get("max_tokens") or self.reply_tokens
-            usage = estimate_usage(messages, stopped.text, 1)
-            reply = ToolReply(
-                text=stopped.text, calls=(), finish_reason="stop", usage=usage, model=self.name, max_tokens=limit
-            )
+            reply = self._stopped_reply(messages, stopped.text, options.get("max_tokens"))
         clean = self._without_reasoning(reply, conclusive=True)
         if not clean.calls:
             calls, text = read_calls(clean.text, self._names)
@@ -95,6 +87,20 @@ class NormalizedGenerator(GeneratorWrapper):
         if shown is not None:
             shown.finish(clean.text)
         return clean
+
+    def _stopped_reply(
+        self, messages: Sequence[PromptMessage | ToolMessage], text: str, max_tokens: int | None
+    ) -> ToolReply:
+        """Return a reply that was stopped when it began to repeat itself."""
+        return ToolReply(
+            text=text,
+            calls=(),
+            finish_reason="stop",
+            usage=estimate_usage(messages, text, 1),
+            model=self.name,
+            max_tokens=max_tokens or self.reply_tokens,
+            estimated=True,
+        )
 
     def _without_reasoning(self, reply: AnyReply, conclusive: bool) -> AnyReply:
         split = split_reasoning(reply.text)

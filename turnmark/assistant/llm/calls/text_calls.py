@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from turnmark.assistant.llm.calls.protocols import ToolCall
-from turnmark.core.untrusted import CODE_SPAN, valid_text
+from turnmark.core.untrusted import code_spans, is_in_code, valid_text
 
 MAX_PYTHON_CHARACTERS = 2000
 """Maximum characters of calls in the form of Python, since a parser of deeply nested text is slow."""
@@ -128,10 +128,10 @@ def _take_marked(text: str, found: list[WrittenCall]) -> str:
     """Remove the calls between marks from a text, and add them to `found`."""
     whole = _LANGUAGE_FENCE.match(text)
     searched = whole[1] if whole and _MARKED_CALL.match(whole[1].lstrip()) else text
-    code = [match.span() for match in CODE_SPAN.finditer(searched)]
+    code = code_spans(searched)
 
     def take(match: re.Match[str]) -> str:
-        if any(start < match.start() < end for start, end in code):
+        if is_in_code(match.start(), code):
             return match.group()
         calls = list(_calls_of(match))
         found.extend(calls)
@@ -160,11 +160,11 @@ def _calls_of(match: re.Match[str]) -> Iterator[WrittenCall]:
 
 def _take_actions(text: str, names: Collection[str], found: list[WrittenCall]) -> str:
     """Remove the actions of a reply in the form of ReAct, with what follows the first: the model invented it."""
-    code = [match.span() for match in CODE_SPAN.finditer(text)]
+    code = code_spans(text)
     for match in _REACT.finditer(text):
         name = _find_offered(match["call"], names)
         is_all = not names and match["input"] is not None and not text[: match.start()].strip()
-        if (name or is_all) and not any(start < match.start() < end for start, end in code):
+        if (name or is_all) and not is_in_code(match.start(), code):
             found.append((name or match["call"], _as_arguments(match["inline"] or match["input"] or "")))
             return text[: match.start()]
     return text
@@ -172,14 +172,14 @@ def _take_actions(text: str, names: Collection[str], found: list[WrittenCall]) -
 
 def _take_tool_tags(text: str, names: Collection[str], found: list[WrittenCall]) -> str:
     """Remove elements that have the name of an offered tool, or that are the complete reply and contain a query."""
-    code = [match.span() for match in CODE_SPAN.finditer(text)]
+    code = code_spans(text)
 
     def take(match: re.Match[str]) -> str:
         children = {child["name"]: child["value"].strip() for child in _CHILD.finditer(match["inner"])}
         is_query = not children.keys().isdisjoint(_QUERY_NAMES)
         is_all = is_query and not text.replace(match.group(), "").strip()
         name = _find_offered(match["call"], names)
-        if not (name or is_all) or any(start < match.start() < end for start, end in code):
+        if not (name or is_all) or is_in_code(match.start(), code):
             return match.group()
         found.append((name or match["call"], json.dumps(children, ensure_ascii=False)))
         return ""
@@ -349,11 +349,11 @@ def without_unfinished_calls(text: str, names: Collection[str]) -> str:
 
 
 def _shown_length(text: str, names: Collection[str]) -> int:
-    code = [match.span() for match in CODE_SPAN.finditer(text) if match.group().endswith("`")]
+    code = code_spans(text, finished=True)
     tags = re.compile("|".join(rf"<{re.escape(name)}\b" for name in names) or "(?!)", re.IGNORECASE)
     for pattern in (_CALL_BEGINNING, _REACT_BEGINNING, tags):
         for match in pattern.finditer(text):
-            if not any(start <= match.start() < end - 1 for start, end in code):
+            if not is_in_code(match.start(), code):
                 return match.start()
     partial = _PARTIAL_MARK.search(text)
     return partial.start() if partial else len(text)
