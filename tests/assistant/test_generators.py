@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from tests.assistant.endpoint import ASK, Colour, opened
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.llm.calls.endpoint_client import (
+from turnmark.assistant.llm.calls.reply_schemas import (
     MAX_CHARACTERS,
     MAX_ITEMS,
     MAX_REASON_CHARACTERS,

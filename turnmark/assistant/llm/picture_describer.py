@@ -11,8 +11,8 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from turnmark.assistant.config_files import Price, load_prices, parse_budget, price_of
 from turnmark.assistant.llm.calls.ledger import Ledger, price_in
+from turnmark.assistant.llm.calls.prices import Price, load_prices, parse_budget, price_of
 from turnmark.assistant.llm.calls.protocols import (
     GeneratorError,
     PicturesRefused,

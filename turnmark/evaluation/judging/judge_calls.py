@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from turnmark.assistant.config_files import Budget, Price, price_of
 from turnmark.assistant.llm.calls.ledger import Ledger, with_cost
+from turnmark.assistant.llm.calls.prices import Budget, Price, price_of
 from turnmark.assistant.llm.calls.protocols import CONTEXT_TOKENS, GeneratorError, make_ready
 from turnmark.assistant.llm.calls.thread_pool import (
     DEFAULT_CONCURRENCY,

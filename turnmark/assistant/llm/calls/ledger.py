@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import isfinite
 
-from turnmark.assistant.config_files import CONFIG_NAME, Budget, Price, price_of
+from turnmark.assistant.config_files import CONFIG_NAME
+from turnmark.assistant.llm.calls.prices import Budget, Price, price_of
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
 from turnmark.core.home import home

@@ -8,13 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from turnmark.assistant.llm.calls.cancellation import CallReports, wait_for_call
-from turnmark.assistant.llm.calls.endpoint_client import (
-    field_of,
-    finish_reason,
-    first_choice,
-    is_local_url,
-    reported_usage,
-)
+from turnmark.assistant.llm.calls.endpoint_client import is_local_url
+from turnmark.assistant.llm.calls.endpoint_replies import field_of, finish_reason, first_choice, reported_usage
 from turnmark.assistant.llm.calls.protocols import (
     CACHE_OPTION,
     CONTEXT_TOKENS,

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from turnmark.assistant.llm.calls.cancellation import current_stop
-from turnmark.assistant.llm.calls.endpoint_client import strict_schema
 from turnmark.assistant.llm.calls.protocols import (
     CACHE_OPTION,
     CONTEXT_TOKENS,
@@ -28,6 +27,7 @@ from turnmark.assistant.llm.calls.protocols import (
     PromptMessage,
     SchemaRefused,
 )
+from turnmark.assistant.llm.calls.reply_schemas import strict_schema
 from turnmark.assistant.llm.generators.openvino_model import LocalModel, UnsupportedGrammar, model_at
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError

@@ -16,21 +16,9 @@ from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import urlsplit, urlunsplit
 
 from turnmark.assistant.llm.calls.cancellation import OnPiece, Slots, current_stop, report_wait, run_call
-from turnmark.assistant.llm.calls.endpoint_client import (
-    TALLY,
-    BodyReader,
-    EndpointFault,
-    PartialReply,
-    RequestTally,
-    client_of,
-    faults,
-    field_of,
-    finish_reason,
-    inner_fault,
-    is_local_url,
-    objects_to_system,
-    strict_schema,
-)
+from turnmark.assistant.llm.calls.endpoint_client import TALLY, RequestTally, client_of, is_local_url, objects_to_system
+from turnmark.assistant.llm.calls.endpoint_faults import EndpointFault, faults, inner_fault
+from turnmark.assistant.llm.calls.endpoint_replies import BodyReader, PartialReply, field_of, finish_reason
 from turnmark.assistant.llm.calls.protocols import (
     CACHE_OPTION,
     DEADLINE_SECONDS,
@@ -52,6 +40,7 @@ from turnmark.assistant.llm.calls.protocols import (
     ToolsRefused,
     estimate_usage,
 )
+from turnmark.assistant.llm.calls.reply_schemas import strict_schema
 from turnmark.assistant.llm.generators.picture_messages import refuses_pictures, wire_content
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
@@ -223,6 +212,7 @@ class OpenAIGenerator(ConfiguredGenerator):
             finish_reason="stop" if received.calls else finish_reason(received.finish),
             model=received.model or self._model,
             max_tokens=call.limit,
+            estimated=not used,
             reasoning=valid_text(received.reasoning).strip(),
         )
 

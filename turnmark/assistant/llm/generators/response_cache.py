@@ -22,7 +22,6 @@ from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel, ValidationError
 
-from turnmark.assistant.llm.calls.endpoint_client import strict_schema
 from turnmark.assistant.llm.calls.protocols import (
     CallOptions,
     Completion,
@@ -35,6 +34,7 @@ from turnmark.assistant.llm.calls.protocols import (
     traits_of,
 )
 from turnmark.assistant.llm.calls.reply_normalizer import strip_reasoning
+from turnmark.assistant.llm.calls.reply_schemas import strict_schema
 from turnmark.assistant.types import Usage
 from turnmark.core.console import notify
 from turnmark.core.home import home

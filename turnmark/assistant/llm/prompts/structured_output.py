@@ -10,7 +10,6 @@ from typing import Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from turnmark.assistant.llm.calls.endpoint_client import strict_schema
 from turnmark.assistant.llm.calls.protocols import (
     Completion,
     EmptyReply,
@@ -24,6 +23,7 @@ from turnmark.assistant.llm.calls.protocols import (
 )
 from turnmark.assistant.llm.calls.reasoning import split_reasoning
 from turnmark.assistant.llm.calls.repetition import without_repetition
+from turnmark.assistant.llm.calls.reply_schemas import strict_schema
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
 from turnmark.assistant.types import Usage
@@ -258,7 +258,7 @@ def write_text(
     messages: Sequence[PromptMessage],
     on_text: OnText | None = None,
 ) -> WrittenText:
-    """Ask for a reply in prose; see `completed_text`."""
+    """Ask for a reply in prose; see `complete_text`."""
     prompt_tokens = sum(count_tokens(message.content) for message in messages)
     return complete_text(
         generator.complete(messages, on_text=on_text),

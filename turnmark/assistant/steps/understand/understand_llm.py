@@ -16,8 +16,8 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
-from turnmark.assistant.llm.calls.endpoint_client import limit_characters, limit_items
 from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError, PromptMessage
+from turnmark.assistant.llm.calls.reply_schemas import limit_characters, limit_items
 from turnmark.assistant.llm.prompts.context_budget import count_tokens, fit_prompt, material_room, shorten
 from turnmark.assistant.llm.prompts.history import SPEAKER_NAMES, ends_with_question, last_turns_within
 from turnmark.assistant.llm.prompts.prompt_files import PromptMessages, load_prompt

@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel
 
-from turnmark.assistant.llm.calls.endpoint_client import limit_characters
 from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError
+from turnmark.assistant.llm.calls.reply_schemas import limit_characters
 from turnmark.assistant.llm.prompts.context_budget import fit_prompt, prompt_room
 from turnmark.assistant.llm.prompts.structured_output import Failure, ask, number_lines, write_text
 from turnmark.assistant.types import Usage

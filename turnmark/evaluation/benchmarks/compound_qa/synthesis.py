@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, get_args
 
 from pydantic import BaseModel, Field
 
-from turnmark.assistant.llm.calls.endpoint_client import limit_characters
+from turnmark.assistant.llm.calls.reply_schemas import limit_characters
 from turnmark.assistant.steps.understand.compound_questions import split_questions
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record

@@ -22,8 +22,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, model_validator
 
-from turnmark.assistant.llm.calls.endpoint_client import limit_characters
 from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.llm.calls.reply_schemas import limit_characters
 from turnmark.assistant.llm.prompts.structured_output import Failure, ask, number_lines
 from turnmark.assistant.steps.verify.claim_support import language_of_sources, stems
 from turnmark.corpora.text.segmentation import sentences, words

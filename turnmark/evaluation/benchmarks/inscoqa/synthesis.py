@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel
 
-from turnmark.assistant.llm.calls.endpoint_client import limit_items
+from turnmark.assistant.llm.calls.reply_schemas import limit_items
 from turnmark.core.errors import RequestError
 from turnmark.corpora.benchmarks.inscoqa import DOMAINS
 from turnmark.corpora.text.segmentation import comparable_words, count_words, strip_citations, words

@@ -12,8 +12,8 @@ from typing import Annotated, Self
 
 from pydantic import BaseModel, model_validator
 
-from turnmark.assistant.llm.calls.endpoint_client import limit_characters, limit_items
 from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.llm.calls.reply_schemas import limit_characters, limit_items
 from turnmark.assistant.llm.prompts.structured_output import Failure, ask
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.judging.embedded_judge import extractive_rubrics
