@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from turnmark.assistant.llm.generators.registry import GeneratorError, PromptMessage, open_generator
+from turnmark.assistant.llm.calls.protocols import GeneratorError, PromptMessage
+from turnmark.assistant.llm.generators.registry import open_generator
 
 ASK = [PromptMessage(role="system", content="Be brief."), PromptMessage(role="user", content="How are you?")]
 

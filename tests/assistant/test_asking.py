@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from tests.assistant.endpoint import ASK, opened
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.llm.generators.registry import GeneratorError
+from turnmark.assistant.llm.calls.protocols import GeneratorError
 from turnmark.assistant.llm.prompts.structured_output import ask, find_object, write_text
 
 RED = '{"name": "red", "warm": true}'

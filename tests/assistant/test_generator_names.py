@@ -11,8 +11,14 @@ import pytest
 from tests.assistant.endpoint import ASK, Colour, failure, opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.llm.calls.endpoint_replies import reported_usage
-from turnmark.assistant.llm.calls.protocols import GeneratorWrapper, traits_of
-from turnmark.assistant.llm.generators.registry import GeneratorError, PromptMessage, SchemaRefused, open_generator
+from turnmark.assistant.llm.calls.protocols import (
+    GeneratorError,
+    GeneratorWrapper,
+    PromptMessage,
+    SchemaRefused,
+    traits_of,
+)
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.core.errors import RequestError
 
 KEY = "sk-very-secret-1234567890"

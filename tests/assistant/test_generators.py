@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from tests.assistant.endpoint import ASK, Colour, opened
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.llm.calls.protocols import SchemaRefused
 from turnmark.assistant.llm.calls.reply_schemas import (
     MAX_CHARACTERS,
     MAX_ITEMS,
@@ -19,7 +20,7 @@ from turnmark.assistant.llm.calls.reply_schemas import (
     limit_items,
     strict_schema,
 )
-from turnmark.assistant.llm.generators.registry import SchemaRefused, open_generator
+from turnmark.assistant.llm.generators.registry import open_generator
 
 pytestmark = pytest.mark.usefixtures("short_waits")
 STREAMED = [None, lambda piece: None]

@@ -6,8 +6,8 @@ import pytest
 
 from tests.assistant.endpoint import opened
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.llm.calls.protocols import PicturesRefused, PromptPicture
-from turnmark.assistant.llm.generators.registry import GeneratorError, PromptMessage, open_generator
+from turnmark.assistant.llm.calls.protocols import GeneratorError, PicturesRefused, PromptMessage, PromptPicture
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.assistant.llm.generators.response_cache import ResponseStore, with_cache
 
 RED = PromptPicture(content=b"\x89PNG red", media_type="image/png")

@@ -14,10 +14,11 @@ import pytest
 from pydantic import BaseModel
 
 from tests.conftest import ROOT, Turnmark
+from turnmark.assistant.llm.calls.protocols import GeneratorError, PromptMessage
 from turnmark.assistant.llm.calls.reply_normalizer import NormalizedGenerator
 from turnmark.assistant.llm.generators.local import LocalGenerator, read_header
 from turnmark.assistant.llm.generators.openvino_model import PROMPT_CHUNK_TOKENS
-from turnmark.assistant.llm.generators.registry import GeneratorError, PromptMessage, open_generator
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.core.errors import RequestError
 
 NAME = "qwen2.5-coder-1.5b"
@@ -93,7 +94,8 @@ def test_refuses_a_prompt_longer_than_the_context(reader_path: Path):
 
 INTERRUPTED = """
 import sys
-from turnmark.assistant.llm.generators.registry import PromptMessage, open_generator
+from turnmark.assistant.llm.calls.protocols import PromptMessage
+from turnmark.assistant.llm.generators.registry import open_generator
 generator = open_generator(sys.argv[1])
 generator.make_ready()
 def listen(piece):

@@ -7,7 +7,8 @@ from pydantic import BaseModel
 
 from tests.assistant.endpoint import opened
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.llm.generators.registry import GeneratorError, PromptMessage, open_generator
+from turnmark.assistant.llm.calls.protocols import GeneratorError, PromptMessage
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.assistant.llm.generators.response_cache import CachedGenerator, ResponseStore, default_store, with_cache
 from turnmark.assistant.types import Usage
 from turnmark.core.home import home

@@ -8,8 +8,8 @@ import pytest
 
 from tests.assistant.endpoint import ASK, opened
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.llm.calls.protocols import Tool, ToolGenerator, ToolMessage
-from turnmark.assistant.llm.generators.registry import GeneratorError, open_generator
+from turnmark.assistant.llm.calls.protocols import GeneratorError, Tool, ToolGenerator, ToolMessage
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.assistant.llm.generators.response_cache import with_cache
 from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
 

@@ -15,8 +15,9 @@ import pytest
 from tests.assistant.endpoint import failure
 from tests.conftest import ROOT
 from tests.patience import PATIENCE
+from turnmark.assistant.llm.calls.protocols import PromptMessage
 from turnmark.assistant.llm.generators import vllm
-from turnmark.assistant.llm.generators.registry import PromptMessage, open_generator
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.assistant.llm.generators.vllm import _stop_all
 from turnmark.core.home import home
 
@@ -95,7 +96,9 @@ def test_server_starts_on_loopback_at_the_first_call(capfd, monkeypatch):
 
 
 USER = """
-from turnmark.assistant.llm.generators.registry import PromptMessage, open_generator, vllm
+from turnmark.assistant.llm.calls.protocols import PromptMessage
+from turnmark.assistant.llm.generators import vllm
+from turnmark.assistant.llm.generators.registry import open_generator
 
 vllm.GRACE_SECONDS = 1.0
 try:

@@ -28,7 +28,7 @@ from llama_index.core.schema import Document
 
 from tests.conversations.scoring import Answer
 from tests.conversations.systems import PASSAGES, Ask, CountedGenerator
-from turnmark.assistant.llm.generators.registry import PromptMessage
+from turnmark.assistant.llm.calls.protocols import PromptMessage
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.untrusted import describe_error
 from turnmark.corpora.readers.folder import Globs, SourceFile, walk

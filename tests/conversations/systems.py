@@ -8,8 +8,7 @@ from typing import Protocol, Unpack
 
 from tests.conversations.scoring import Answer
 from tests.opened import assistant_over
-from turnmark.assistant.llm.calls.protocols import CallOptions, GeneratorWrapper
-from turnmark.assistant.llm.generators.registry import Completion, PromptMessage
+from turnmark.assistant.llm.calls.protocols import CallOptions, Completion, GeneratorWrapper, PromptMessage
 from turnmark.assistant.sessions.conversation import Conversation, TurnAnswered
 from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.corpora.text.segmentation import strip_citations

@@ -10,7 +10,7 @@ import pytest
 from tests.evaluation.benched import asked, assistant_of, done, items_of, open_task, values
 from tests.evaluation.compounds import CONTEXT, QUESTION, bench_of, row, written
 from tests.servers import Raw, Say
-from turnmark.assistant.llm.generators.registry import GeneratorError
+from turnmark.assistant.llm.calls.protocols import GeneratorError
 from turnmark.evaluation.benchmarks.compound_qa import answer_modes
 from turnmark.evaluation.benchmarks.compound_qa.generation import CompoundQA
 from turnmark.evaluation.records import SubAnswer

@@ -12,7 +12,7 @@ from tests.evaluation.benched import asked, items_of, only, open_task, values
 from tests.evaluation.judged_runs import lines
 from tests.evaluation.kiwis import ANSWER, revising, session, turn, written
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.llm.generators.registry import GeneratorError
+from turnmark.assistant.llm.calls.protocols import GeneratorError
 from turnmark.evaluation.benchmarks.kiwi.revision import Kiwi
 from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Item

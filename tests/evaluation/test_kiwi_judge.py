@@ -15,7 +15,7 @@ from tests.evaluation.benched import asked, items_of, open_task
 from tests.evaluation.kiwis import session, turn, written
 from tests.evaluation.reported import golden
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.llm.generators.registry import GeneratorError
+from turnmark.assistant.llm.calls.protocols import GeneratorError
 from turnmark.core.errors import RequestError
 from turnmark.corpora.benchmarks import kiwi
 from turnmark.corpora.benchmarks.kiwi import Session

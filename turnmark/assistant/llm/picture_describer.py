@@ -14,15 +14,17 @@ from dataclasses import dataclass, field
 from turnmark.assistant.llm.calls.ledger import Ledger, price_in
 from turnmark.assistant.llm.calls.prices import Price, load_prices, parse_budget, price_of
 from turnmark.assistant.llm.calls.protocols import (
+    Generator,
     GeneratorError,
     PicturesRefused,
     PromptMessage,
     PromptPicture,
     estimate_picture_tokens,
+    traits_of,
 )
 from turnmark.assistant.llm.calls.repetition import without_repetition
 from turnmark.assistant.llm.calls.thread_pool import Scheduler
-from turnmark.assistant.llm.generators.registry import Generator, argument_without_folders, open_generator, traits_of
+from turnmark.assistant.llm.generators.registry import argument_without_folders, open_generator
 from turnmark.assistant.llm.generators.response_cache import ResponseStore
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.assistant.llm.prompts.prompt_files import Prompt, load_prompt

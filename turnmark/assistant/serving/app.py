@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -37,9 +37,6 @@ from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.search.opened_index import StoredIndex
 from turnmark.retrieval.storage.passage_store import DocumentEntry
 
-if TYPE_CHECKING:
-    from turnmark.retrieval.index.index_api import Index
-
 MAX_LISTED_DOCUMENTS = 500
 
 FileState = Literal["current", "changed", "missing"]
@@ -54,7 +51,7 @@ def describe_documents(index: Index, parameters: Mapping[str, str]) -> dict[str,
 
 
 def read_document(index: Index, parameters: Mapping[str, str]) -> dict[str, Any]:
-    """Return the text of a document of an index; raise Refusal if the index has no such document.
+    """Return the text of a document of an index; raise `RejectedRequest` if the index has no such document.
 
     The parameter `start` is the offset of a citation. If it is that of a row of a large table, which the text does not
     show, the rows around it are returned.

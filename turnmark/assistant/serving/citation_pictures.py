@@ -45,7 +45,7 @@ class ServedPicture(NamedTuple):
 
 
 def parse_picture_request(parameters: Mapping[str, str]) -> PictureRequest:
-    """Parse the query parameters of a request; raise Refusal with every mistake."""
+    """Parse the query parameters of a request; raise `RejectedRequest` with every mistake."""
     try:
         return PictureRequest.model_validate_strings(dict(parameters))
     except ValidationError as error:
@@ -56,7 +56,11 @@ def parse_picture_request(parameters: Mapping[str, str]) -> PictureRequest:
 
 
 def cited_picture(index: Index, request: PictureRequest) -> ServedPicture:
-    """Return the described picture, or the page of a PDF as PNG; raise Refusal if the document has no such one."""
+    """Return the described picture, or the page of a PDF as PNG.
+
+    Raises:
+        RejectedRequest: the document has no such picture or page.
+    """
     part = index.part(request.index)
     if request.page is None:
         return _described_picture(part, request)

@@ -31,7 +31,7 @@ class RatingRequest(Record):
 
 
 def parse_rating(body: bytes) -> RatingRequest:
-    """Parse the body of a rating; raise Refusal with every mistake."""
+    """Parse the body of a rating; raise `RejectedRequest` with every mistake."""
     try:
         return RatingRequest.model_validate_json(body)
     except ValidationError as error:

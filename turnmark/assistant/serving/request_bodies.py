@@ -222,7 +222,7 @@ B = TypeVar("B", _CompletionBody, _ResponseBody)
 
 
 def parse_request(body: bytes) -> ChatRequest:
-    """Parse a JSON request body of chat completions; raise Refusal with every mistake."""
+    """Parse a JSON request body of chat completions; raise `RejectedRequest` with every mistake."""
     request = _validate(_CompletionBody, body)
     ignored = [name for name in _IGNORED_OPTIONS if getattr(request, name) is not None]
     chat_request = _to_chat_request(request, "messages", request.messages, ignored)
@@ -238,7 +238,7 @@ def parse_response_request(body: bytes) -> ChatRequest:
 
 
 def _validate(kind: type[B], body: bytes) -> B:
-    """Parse a request body; raise Refusal with every mistake."""
+    """Parse a request body; raise `RejectedRequest` with every mistake."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:

@@ -99,7 +99,11 @@ class ServedModels:
         return [each.name for each in self._generators]
 
     def find(self, name: str) -> ServedModel:
-        """Return the model that a request names; the default if it names none. Raise Refusal for an unknown name."""
+        """Return the model that a request names, or the default if it names none.
+
+        Raises:
+            RejectedRequest: no model has this name.
+        """
         if not name:
             return self.models[0]
         if name in self._models:

@@ -1,7 +1,7 @@
 """Wait for calls of a language model, and stop a turn from another thread.
 
-A turn runs in one thread. Within `stoppable(stop)` calls of a language model check the `Stop` while they wait, and the
-turn checks it between events.
+A turn runs in one thread. Within `stop_context(stop)`, calls of a language model check the `Stop` while they wait, and
+the turn checks it between events.
 
 Calls of endpoints run as tasks on one background event loop, since a task can be canceled at any moment. A blocking
 read could not be interrupted by Ctrl-C in another thread, and its time-out would restart with every keep-alive comment.
@@ -75,7 +75,7 @@ class Stop:
         """Sleep, at most until the turn is stopped.
 
         Raises:
-            Stopped: the turn was stopped, or its time is up.
+            TurnStopped: the turn was stopped, or its time is up.
         """
         self._set.wait(self.left(seconds))
         self.check()
@@ -216,7 +216,7 @@ def wait_for_call(news: CallReports, deadline: float, on_text: OnPiece | None = 
 
     Raises:
         TimeoutError: no report for `deadline` seconds.
-        Stopped: the turn of this call was stopped.
+        TurnStopped: the turn of this call was stopped.
     """
     stop, on_wait = current_stop(), ON_WAIT.get()
     ends = time.monotonic() + deadline

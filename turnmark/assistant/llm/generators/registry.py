@@ -5,32 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import PurePath
 
-from turnmark.assistant.llm.calls.protocols import (
-    Completion,
-    Generator,
-    GeneratorError,
-    PromptMessage,
-    SchemaRefused,
-    make_ready,
-    traits_of,
-)
+from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.calls.reply_normalizer import normalize_replies
 from turnmark.assistant.llm.generators.replay import REFERENCE
 from turnmark.core.errors import RequestError
 from turnmark.core.specs import Entry, Registry, Spec
-
-__all__ = [
-    "GENERATORS",
-    "Completion",
-    "Generator",
-    "GeneratorError",
-    "PromptMessage",
-    "SchemaRefused",
-    "argument_without_folders",
-    "make_ready",
-    "open_generator",
-    "traits_of",
-]
 
 _HERE = "turnmark.assistant.llm.generators"
 GENERATORS = Registry(
