@@ -55,6 +55,14 @@ def said(text: str = ASK, **more: Any) -> dict[str, Any]:
     return {"model": "demo", "messages": [{"role": "user", "content": text}], **more}
 
 
+def write_token(folder: Path, token: str) -> str:
+    """Write a token to a private file; return its path."""
+    path = folder / "token"
+    path.write_text(token)
+    path.chmod(0o600)
+    return str(path)
+
+
 @contextmanager
 def serving(
     home: Path, *flags: str, first: str = "", indexes: Sequence[str] = ("demo",), **environment: str

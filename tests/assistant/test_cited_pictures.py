@@ -24,10 +24,10 @@ from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.index_api import Index
 
 
-@pytest.fixture
-def index(tmp_path: Path) -> Index:
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
     """Return an index over a page with two described pictures."""
-    folder = tmp_path / "notes"
+    folder = tmp_path_factory.mktemp("kettle") / "notes"
     weeks = draw_bars(folder / "weeks.png", 60, 20)
     lid = draw_bars(folder / "lid.png", 10, 90)
     (folder / "kettle.md").write_text(
@@ -38,9 +38,10 @@ def index(tmp_path: Path) -> Index:
         weeks: "A chart: with soft water descale every twelve weeks.",
         lid: "A photo of a steel lid, 14 cm wide.",
     }
-    with ScriptedServer(DescribesPictures(replies)) as server:
+    with ScriptedServer(DescribesPictures(replies)) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNMARK_HOME", str(folder.parent / "home"))
         build_index(folder, "notes", retriever="bm25", describe=f"openai:eyes@{server.url}")
-    return Index.open("notes")
+        return Index.open("notes")
 
 
 def asked(index: Index, question: str) -> Reply:
@@ -75,7 +76,7 @@ def test_citation_over_several_indexes_names_and_finds_its_picture(index, tmp_pa
     (tmp_path / "more").mkdir()
     (tmp_path / "more" / "car.md").write_text("# Car\n\nA car drives.\n")
     build_index(tmp_path / "more", "more", retriever="bm25")
-    both = Index.open("more", "notes")
+    both = Index.join([Index.open("more"), index])
     citation = asked(both, "How often descale with soft water?").citations[0]
     assert (citation.index, citation.pictures[0].caption) == ("notes", "Weeks by water")
     assert picture_url(both, citation).endswith(f"{citation.pictures[0].sha256}.png")
@@ -99,11 +100,14 @@ def test_serve_sends_the_picture_of_a_citation_and_nothing_else(index):
 def test_changed_picture_is_not_sent(index):
     picture = index.parts[0].pictures.of_document("kettle.md")[0]
     file = index.parts[0].pictures.file_of(picture)
-    file.unlink()
+    original = file.rename(file.with_suffix(".original"))
     file.write_bytes(b"<svg onload=alert(1)>")
     app = make_app(served_models(assistant_over(index)), "localhost", None, lambda: None)
-    with TestClient(app, base_url="http://localhost") as client:
-        answer = client.get("/v1/picture", params={"document": "kettle.md", "picture": picture.sha256})
+    try:
+        with TestClient(app, base_url="http://localhost") as client:
+            answer = client.get("/v1/picture", params={"document": "kettle.md", "picture": picture.sha256})
+    finally:
+        original.replace(file)
     assert answer.status_code == 404
     assert "is damaged" in answer.json()["error"]["message"]
 

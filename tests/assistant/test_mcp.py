@@ -24,6 +24,7 @@ from mcp.client.streamable_http import streamable_http_client
 from tests.assistant.manual import SECOND, write_manual
 from tests.assistant.mcp_client import over_stdio, program
 from tests.assistant.notes import notes
+from tests.assistant.serving import write_token
 from tests.conftest import DEMO, ROOT
 from tests.opened import assistant_over
 from tests.patience import PATIENCE
@@ -390,10 +391,7 @@ def test_http_without_a_token_serves_only_this_machine(plain_home):
 
 @pytest.mark.server
 def test_http_accepts_the_token(plain_home, tmp_path):
-    path = tmp_path / "token"
-    path.write_text(TOKEN)
-    path.chmod(0o600)
-    with over_http(plain_home, "--index", "demo", "--token", str(path)) as (url, process):
+    with over_http(plain_home, "--index", "demo", "--token", write_token(tmp_path, TOKEN)) as (url, process):
         at(url, every_tool, Authorization=f"Bearer {TOKEN}")
         for credentials in ({}, {"Authorization": "Bearer another-token-here"}):
             refused = httpx.post(url, json=INITIALIZE, headers=credentials)

@@ -5,19 +5,13 @@ from __future__ import annotations
 import pytest
 from pydantic import BaseModel
 
-from tests.assistant.endpoint import opened
+from tests.assistant.endpoint import ASK, Colour, opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.llm.calls.protocols import GeneratorError, PromptMessage
 from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.assistant.llm.generators.response_cache import CachedGenerator, ResponseStore, default_store, with_cache
 from turnmark.assistant.types import Usage
 from turnmark.core.home import home
-
-ASK = [PromptMessage(role="system", content="Be brief."), PromptMessage(role="user", content="How are you?")]
-
-
-class Colour(BaseModel):
-    name: str
 
 
 class Shade(BaseModel):

@@ -18,7 +18,7 @@ import httpx
 import openai
 import pytest
 
-from tests.assistant.serving import ASK, Server, said, serving
+from tests.assistant.serving import ASK, Server, said, serving, write_token
 from tests.opened import assistant_over
 from tests.patience import PATIENCE
 from tests.servers import Hang, Say, Scripted, ScriptedServer, Status
@@ -123,10 +123,8 @@ def endpoint() -> Iterator[ScriptedServer]:
 @pytest.fixture(scope="module")
 def written(plain_home: Path, endpoint: ScriptedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Start a server with a token and a model."""
-    path = tmp_path_factory.mktemp("secret") / "token"
-    path.write_text(TOKEN)
-    path.chmod(0o600)
-    with serving(plain_home, "--token", str(path), "--generator", f"openai:tiny@{endpoint.url}?retries=0") as running:
+    token = write_token(tmp_path_factory.mktemp("secret"), TOKEN)
+    with serving(plain_home, "--token", token, "--generator", f"openai:tiny@{endpoint.url}?retries=0") as running:
         running.headers["Authorization"] = f"Bearer {TOKEN}"
         yield running
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from tests.assistant.manual import write_manual
 from tests.assistant.notes import notes
-from tests.assistant.serving import Server, said, serving
+from tests.assistant.serving import Server, said, serving, write_token
 from tests.drawn import DescribesPictures, draw_bars
 from tests.evaluation.chromium import WHY, Page, browser, found
 from tests.patience import PATIENCE
@@ -41,13 +41,12 @@ def server(tmp_path_factory: pytest.TempPathFactory, endpoint: ScriptedServer) -
     (notes / "knife.md").write_text(
         f"# Knives {EVIL}\n\nTo sharpen a knife, lay the stone in water, then draw the blade. `{EVIL}`\n"
     )
-    secret = home / "token"
-    secret.write_text(TOKEN)
-    secret.chmod(0o600)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_HOME", str(home))
         build_index(notes, "demo", retriever="bm25")
-    with serving(home, "--token", str(secret), "--generator", f"openai:tiny@{endpoint.url}?retries=0") as running:
+    with serving(
+        home, "--token", write_token(home, TOKEN), "--generator", f"openai:tiny@{endpoint.url}?retries=0"
+    ) as running:
         # The first reply of an unknown model is held back for a sentence, which would hide what the tests stream.
         running.post(said("How do I sharpen a knife?"), Authorization=f"Bearer {TOKEN}")
         yield running
@@ -151,10 +150,7 @@ def test_source_in_a_pdf_shows_its_page_with_the_passage_marked(tmp_path, monkey
     write_manual(tmp_path / "wheel.pdf")
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     build_index(tmp_path / "wheel.pdf", "demo", retriever="bm25")
-    secret = tmp_path / "token"
-    secret.write_text(TOKEN)
-    secret.chmod(0o600)
-    with serving(tmp_path / "home", "--token", str(secret)) as running:
+    with serving(tmp_path / "home", "--token", write_token(tmp_path, TOKEN)) as running:
         opened(chromium, running)
         ask(chromium, "How are the wheel nuts tightened crosswise?")
         done(chromium)
@@ -177,10 +173,7 @@ def test_source_that_describes_a_picture_shows_it(tmp_path, monkeypatch, chromiu
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     with ScriptedServer(DescribesPictures({sha256: f"A chart of twelve weeks. {EVIL}"})) as describing:
         build_index(folder, "demo", retriever="bm25", describe=f"openai:eyes@{describing.url}")
-    secret = tmp_path / "token"
-    secret.write_text(TOKEN)
-    secret.chmod(0o600)
-    with serving(tmp_path / "home", "--token", str(secret)) as running:
+    with serving(tmp_path / "home", "--token", write_token(tmp_path, TOKEN)) as running:
         opened(chromium, running)
         ask(chromium, "How many weeks are in the chart?")
         done(chromium)
@@ -200,14 +193,15 @@ def test_computed_source_shows_its_statement_and_rows(tmp_path, monkeypatch, end
     (folder / "orders.csv").write_text(f"Number,Note,Amount\n{rows}", encoding="utf-8")
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     build_index(folder, "demo", retriever="bm25")
-    secret = tmp_path / "token"
-    secret.write_text(TOKEN)
-    secret.chmod(0o600)
     statement = "SELECT note, sum(amount) FROM orders GROUP BY note"
     computed = Say("", calls=[("sql", json.dumps({"statement": statement}))])
     endpoint.replies = [Say("{}"), computed, Say("It is 213 € [2].")]
     with serving(
-        tmp_path / "home", "--token", str(secret), "--generator", f"openai:tiny@{endpoint.url}?retries=0"
+        tmp_path / "home",
+        "--token",
+        write_token(tmp_path, TOKEN),
+        "--generator",
+        f"openai:tiny@{endpoint.url}?retries=0",
     ) as running:
         opened(chromium, running, width=width)
         ask(chromium, "What is the total amount in orders.csv?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import openai
@@ -28,12 +29,22 @@ WORK = {
 OVEN, SERVER = "To how many degrees is the oven at home set?", "From which disk is the server installed?"
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the documents of two indexes, and the home of these in `state`."""
+    folder = tmp_path_factory.mktemp("two")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TURNMARK_HOME", str(folder / "state"))
+        for name, documents in (("home", HOME), ("work", WORK)):
+            build_index(write(folder / name, **documents), name, retriever="bm25")
+    return folder
+
+
 @pytest.fixture
-def two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "state"))
-    for name, documents in (("home", HOME), ("work", WORK)):
-        build_index(write(tmp_path / name, **documents), name, retriever="bm25")
-    return tmp_path
+def two(built: Path, in_home_of: Callable[[Path], Path]) -> Path:
+    """Enter a new home with both indexes; return the folder of their documents."""
+    in_home_of(built / "state")
+    return built
 
 
 BOTH = ("--index", "home", "--index", "work")
@@ -135,16 +146,8 @@ def test_spaces_in_a_list_of_indexes_are_ignored(two, typed, name):
 
 
 @pytest.mark.server
-def test_server_over_a_list_with_spaces_answers_under_its_name(two):
+def test_serves_a_list_of_indexes_with_spaces_under_its_name(two):
     with serving(two / "state", indexes=("home, work",)) as server:
-        model, *_ = server.get("/v1/models").json()["data"]
-        body = {"model": model["id"], "messages": [{"role": "user", "content": SERVER}]}
-        assert server.post(body).status_code == 200
-
-
-@pytest.mark.server
-def test_serves_two_indexes(two):
-    with serving(two / "state", indexes=("home", "work")) as server:
         model, *_ = server.get("/v1/models").json()["data"]
         assert (model["id"], model["turnmark"]["documents"]) == ("home,work", 3)
         client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
@@ -156,8 +159,3 @@ def test_serves_two_indexes(two):
             assert replied.model_extra["turnmark"]["citations"][0]["index"] == "work"
         assert "work: setup.md" in completion.choices[0].message.content
         assert response.output_text == completion.choices[0].message.content
-        chunks = client.chat.completions.create(model="home,work", messages=asked, stream=True)
-        pieces = [choice.delta.content or "" for chunk in chunks for choice in chunk.choices]
-        assert "".join(pieces) == response.output_text
-        with client.responses.stream(model="home,work", input=SERVER) as stream:
-            assert stream.get_final_response().output_text == response.output_text
