@@ -16,7 +16,7 @@ from pathlib import Path
 
 from turnmark.core.errors import RequestError
 from turnmark.corpora.jsonl_rows import JsonRow, get_non_blank, get_string, parse_rows
-from turnmark.corpora.readers.common.plain_text import read_text
+from turnmark.corpora.readers.common.encodings import read_text
 from turnmark.corpora.readers.common.prose import UndescribedPicture, Unreadable, WrongFileType, shorten_title
 from turnmark.corpora.readers.folder import SKIPPED_FOLDERS, Globs, SourceFile, walk
 from turnmark.corpora.readers.isolation import MAX_PROCESSES, draw_page, read_isolated

@@ -166,11 +166,8 @@ class _ReaderProcess:
         """Return the next message. While waiting, keep reporting the progress."""
         waited = 0.0
         while True:
-            limit = (
-                MAX_SLOW_PAGE_SECONDS - waited
-                if state.how
-                else min(MAX_PAGE_SECONDS - waited, MAX_FILE_SECONDS - state.seconds)
-            )
+            usual = min(MAX_PAGE_SECONDS - waited, MAX_FILE_SECONDS - state.seconds)
+            limit = MAX_SLOW_PAGE_SECONDS - waited if state.how else usual
             if limit <= 0:
                 raise self._timeout_error(state)
             began = time.monotonic()
@@ -189,16 +186,9 @@ class _ReaderProcess:
 
     def _timeout_error(self, state: _FileProgress) -> Unreadable:
         self.end()
-        seconds = (
-            MAX_SLOW_PAGE_SECONDS
-            if state.how
-            else MAX_FILE_SECONDS
-            if state.seconds >= MAX_FILE_SECONDS
-            else MAX_PAGE_SECONDS
-        )
-        where = ""
-        if state.pages:
-            where = f" at page {state.page + 1} of {state.pages}"
+        usual = MAX_FILE_SECONDS if state.seconds >= MAX_FILE_SECONDS else MAX_PAGE_SECONDS
+        seconds = MAX_SLOW_PAGE_SECONDS if state.how else usual
+        where = f" at page {state.page + 1} of {state.pages}" if state.pages else ""
         return Unreadable(
             f"given up after {seconds:.0f} seconds{where}; open it and print or save it to a new file, or split it"
         )

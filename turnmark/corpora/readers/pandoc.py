@@ -24,6 +24,7 @@ from turnmark.corpora.readers.common.prose import (
     clean_text,
     declared_encoding,
     decode,
+    is_said_in,
     parse_text,
 )
 from turnmark.corpora.readers.markup.markdown import parse_markdown
@@ -33,7 +34,6 @@ from turnmark.corpora.readers.office.archive import (
     WORD,
     OfficeMetadata,
     check_packed,
-    is_said_in,
     read_metadata,
     read_part,
     write_changed,

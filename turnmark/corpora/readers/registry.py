@@ -78,7 +78,7 @@ _PANDOC = _PACKAGE + "pandoc:"
 _OFFICE = _PACKAGE + "office."
 _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
     (".md .markdown .mdx", Reader("Markdown", _PACKAGE + "markup.markdown:read_markdown", isolated=False)),
-    (".txt .text", Reader("text", _PACKAGE + "common.plain_text:read_text", isolated=False)),
+    (".txt .text", Reader("text", _PACKAGE + "common.encodings:read_text", isolated=False)),
     (".html .htm .xhtml", Reader("HTML", _PACKAGE + "markup.html:read_html", isolated=False)),
     (".pdf", Reader("PDF", _PACKAGE + "pdf.document:read")),
     (".docx .docm .dotx", Reader("Word", _PANDOC + "read_word")),
@@ -110,12 +110,7 @@ _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
     ),
     (
         ".png .jpg .jpeg .webp .gif .tif .tiff .bmp",
-        Reader(
-            "pictures, if a build describes them",
-            _PICTURE_FILE_READER,
-            isolated=False,
-            site_part=True,
-        ),
+        Reader("pictures, if a build describes them", _PICTURE_FILE_READER, isolated=False, site_part=True),
     ),
     (".hwp", Reader("Hangul, by LlamaIndex's reader, which needs olefile", _PACKAGE + "llama_index:read")),
     (

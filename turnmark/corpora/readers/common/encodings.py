@@ -1,10 +1,16 @@
-"""Guesses the encoding of text that is not UTF-8 and declares none, such as a CSV file that Excel writes in Europe."""
+"""Reads plain text, and guesses its encoding if it is not UTF-8 and declares none.
+
+Excel, for example, writes CSV files in Europe in such an encoding.
+"""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from turnmark.corpora.readers.common.prose import Unreadable, decode
+from turnmark.corpora.readers.common.prose import Unreadable, decode, parse_text
+from turnmark.corpora.readers.registry import ProgressCallback
+from turnmark.corpora.types import Document
 
 _CANDIDATES = (
     "windows-1252", "windows-1250", "windows-1251", "windows-1253", "windows-1254", "windows-1255", "windows-1256",
@@ -18,6 +24,15 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]")
 _SEQUENCE = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
 _SAMPLE_BYTES = 200_000
 _MAX_LINE_BYTES = 2_000
+
+
+def read_text(path: Path, relative: str, _: ProgressCallback) -> Document:
+    """Read a text file."""
+    text, remarks = decode_or_guess(path.read_bytes())
+    document = parse_text(text, relative)
+    if document.left_out and not any(map(str.isalnum, document.text)):
+        raise Unreadable("contains only data in base64, without words")
+    return document.model_copy(update={"remarks": remarks}) if remarks else document
 
 
 def decode_or_guess(data: bytes, said: str = "") -> tuple[str, tuple[str, ...]]:

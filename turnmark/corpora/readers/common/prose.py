@@ -18,6 +18,7 @@ MAX_TITLE_LENGTH = 200  # characters; a longer title is cut at a word
 MAX_TITLE_LINE_LENGTH = 80  # characters of a first line that still counts as a title
 SOFT_HYPHEN = "\u00ad"
 """An invisible mark where a word may be hyphenated. It is removed, because a search would not find the word."""
+_MIN_SAID_SHARE = 0.7  # of the words of a title in the metadata, which the beginning of the text contains
 _UNDERLINE = re.compile(r"([=\-~*^#])\1{2,}\s*$")
 
 
@@ -40,6 +41,12 @@ class UndescribedPicture(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+def small_number(said: object, default: int = 1, digits: int = 3) -> int:
+    """Return the whole number that a file states in an attribute; `default` if it is none, or has more digits."""
+    text = str(said).strip()
+    return int(text) if text.isdecimal() and len(text) <= digits else default
 
 
 def first_line(error: BaseException) -> str:
@@ -175,6 +182,13 @@ _NO_TITLE = re.compile(
 def is_meaningful_title(text: str) -> bool:
     """Return whether a title in metadata was written by a person, unlike "Microsoft Word - x.doc"."""
     return len(text) >= 3 and not _NO_TITLE.fullmatch(text)
+
+
+def is_said_in(title: str, opening: str) -> bool:
+    """Return whether the opening of a text contains a title. Many files keep the title of their template."""
+    opening_words = {*words(opening)}
+    said = words(title)
+    return bool(said) and sum(word in opening_words for word in said) >= _MIN_SAID_SHARE * len(said)
 
 
 def shorten_title(title: str) -> str:

@@ -19,6 +19,7 @@ from turnmark.corpora.readers.common.prose import (
     date_part,
     declared_encoding,
     shorten_title,
+    small_number,
     split_front_matter,
     title_from_name,
 )
@@ -344,8 +345,7 @@ MAX_CELLS = 200_000  # of a table; a few bytes of spans could make any number
 
 
 def _span(tag: Tag, name: str) -> int:
-    value = str(tag.attrs.get(name, "1")).strip()
-    return min(max(1, int(value)), MAX_SPAN) if re.fullmatch(r"\d{1,6}", value) else 1
+    return min(max(1, small_number(tag.attrs.get(name), digits=6)), MAX_SPAN)
 
 
 def _names_columns(tag: Tag) -> bool:
@@ -537,8 +537,7 @@ class _HtmlPage:
             self.flush()
             if not self.lists:
                 self.lists.append(_OpenList(False, 0))
-            value = str(tag.attrs.get("value", ""))
-            self.lists[-1].number = int(value) if re.fullmatch(r"\d{1,6}", value) else self.lists[-1].number + 1
+            self.lists[-1].number = small_number(tag.attrs.get("value"), self.lists[-1].number + 1, digits=6)
             self.lists[-1].pending = True
         elif name in _BREAKS or _HEADING.fullmatch(name):
             self.flush()
@@ -548,8 +547,7 @@ class _HtmlPage:
                 self.glossaries.add(id(tag))
                 self.lists.append(_OpenList(False, 0))
             elif name in ("ul", "ol"):
-                start = str(tag.attrs.get("start", "1"))
-                self.lists.append(_OpenList(name == "ol", int(start) - 1 if re.fullmatch(r"\d{1,6}", start) else 0))
+                self.lists.append(_OpenList(name == "ol", small_number(tag.attrs.get("start"), digits=6) - 1))
         return True
 
     def _enter_table(self, tag: Tag, table: _OpenTable) -> bool:

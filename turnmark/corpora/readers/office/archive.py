@@ -17,7 +17,6 @@ from typing import Any
 from lxml import etree
 
 from turnmark.corpora.readers.common.prose import Unreadable, date_part, first_line, is_meaningful_title
-from turnmark.corpora.text.segmentation import words
 
 MAX_UNPACKED_BYTES = 200 * 1000 * 1000  # when unpacked; a book without pictures has about 5 million
 MAX_PARTS = 20_000
@@ -277,10 +276,3 @@ def read_metadata(path: Path) -> OfficeMetadata:
 def _first(tree: Any, name: str) -> str:
     found = tree.find(f".//{{*}}{name}")
     return "" if found is None else str(found.text or "").strip()
-
-
-def is_said_in(title: str, opening: str) -> bool:
-    """Return whether the opening of a text contains a title. Many files keep the title of their template."""
-    opening_words = {*words(opening)}
-    said = words(title)
-    return bool(said) and sum(word in opening_words for word in said) >= 0.7 * len(said)

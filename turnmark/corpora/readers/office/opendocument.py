@@ -13,7 +13,7 @@ from typing import Any
 
 from lxml import etree
 
-from turnmark.corpora.readers.common.prose import Unreadable, clean_text
+from turnmark.corpora.readers.common.prose import Unreadable, clean_text, small_number
 from turnmark.corpora.readers.office.archive import (
     OPEN_DOCUMENT,
     check_packed,
@@ -153,8 +153,7 @@ def _add_row(sheet: Sheet, element: Any, budget: CellBudget) -> None:
 
 
 def _count(element: Any, name: str) -> int:
-    value = element.get(f"{_TABLE}{name}") or "1"
-    return max(1, int(value)) if value.isdigit() and len(value) < 9 else 1
+    return max(1, small_number(element.get(f"{_TABLE}{name}"), digits=8))
 
 
 def _cell(node: Any) -> Cell:
@@ -162,12 +161,12 @@ def _cell(node: Any) -> Cell:
     kind = node.get(f"{_OFFICE}value-type") or ""
     text = " ".join(_paragraph_text(child) for child in node if child.tag == f"{_TEXT}p")
     text = " ".join(clean_text(text).split())
-    value = str(node.get(f"{_OFFICE}date-value") or "")
-    if kind == "date" and _DATE.match(value) and re.search(r"\d[^\w]+\d+[^\w]+\d", text):
-        text = value.removesuffix("T00:00:00").replace("T", " ")[:19]
+    stored = _stored_value(node, kind)
+    if kind == "date" and _DATE.match(stored) and re.search(r"\d[^\w]+\d+[^\w]+\d", text):
+        text = stored
     if not text and kind in ("float", "percentage", "currency"):
-        text = str(node.get(f"{_OFFICE}value") or "")
-    return Cell(text, bool(text) and kind in ("", "string"), _stored_value(node, kind) if text else "")
+        text = stored
+    return Cell(text, bool(text) and kind in ("", "string"), stored if text else "")
 
 
 def _stored_value(node: Any, kind: str) -> str:

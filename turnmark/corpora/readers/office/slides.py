@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from turnmark.corpora.readers.common.prose import Unreadable, title_from_name
+from turnmark.corpora.readers.common.prose import Unreadable, is_said_in, small_number, title_from_name
 from turnmark.corpora.readers.markup.markdown import parse_markdown
 from turnmark.corpora.readers.office.archive import (
     SLIDES,
     OfficeMetadata,
     check_packed,
     count_comments,
-    is_said_in,
     parse_extra,
     parse_part,
     read_metadata,
@@ -217,8 +216,7 @@ def _lines(shape: Any, listed: bool) -> list[SlideLine]:
         level = 0
         is_item = listed
         if properties is not None:
-            said_level = str(properties.get("lvl") or "0")
-            level = int(said_level) if said_level.isdigit() and len(said_level) < 3 else 0
+            level = small_number(properties.get("lvl"), default=0, digits=2)
             if properties.find(f"{_A}buNone") is not None:
                 is_item = False
             elif properties.find(f"{_A}buChar") is not None or properties.find(f"{_A}buAutoNum") is not None:
@@ -239,7 +237,7 @@ def _add_tables(slide: Slide, frame: Any) -> None:
                 if cell.get("hMerge") in ("1", "true") or cell.get("vMerge") in ("1", "true"):
                     cells.append(Cell("", False))
                     continue
-                right, down = _count(cell, "gridSpan"), _count(cell, "rowSpan")
+                right, down = small_number(cell.get("gridSpan")), small_number(cell.get("rowSpan"))
                 if right > 1 or down > 1:
                     merges.append(Merge(len(rows), len(cells), len(rows) + down, len(cells) + right))
                 cells.append(cell_of_text(" ".join(paragraph_text(each) for each in cell.iter(f"{_A}p"))))
@@ -255,8 +253,3 @@ def _add_chart(slide: Slide, tree: Any) -> None:
         slide.merges.append([])
     elif chart.title:
         slide.lines.append(SlideLine(chart.title, None))
-
-
-def _count(cell: Any, name: str) -> int:
-    value = str(cell.get(name) or "1")
-    return int(value) if value.isdigit() and len(value) < 4 else 1

@@ -19,7 +19,7 @@ from typing import Any
 
 from lxml import etree
 
-from turnmark.corpora.readers.common.prose import Unreadable, declared_encoding, decode
+from turnmark.corpora.readers.common.prose import Unreadable, declared_encoding, decode, small_number
 from turnmark.corpora.readers.markup.html import parse_html
 from turnmark.corpora.readers.office.archive import (
     MAX_UNPACKED_BYTES,
@@ -342,8 +342,7 @@ def _complete_rows(tree: Any) -> None:
             for cell in row.iterchildren(f"{_W}tc"):
                 span = cell.find(f"{_W}tcPr/{_W}gridSpan")
                 merge = cell.find(f"{_W}tcPr/{_W}vMerge")
-                width = str(span.get(f"{_W}val")) if span is not None else "1"
-                states += [merge is not None] * (int(width) if width.isdigit() and len(width) < 4 else 1)
+                states += [merge is not None] * small_number(span.get(f"{_W}val") if span is not None else 1)
             while len(states) < len(merged) and merged[len(states)]:
                 cell = etree.SubElement(row, f"{_W}tc")
                 etree.SubElement(etree.SubElement(cell, f"{_W}tcPr"), f"{_W}vMerge")

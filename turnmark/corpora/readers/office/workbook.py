@@ -26,8 +26,17 @@ from turnmark.corpora.readers.office.archive import (
     check_packed,
     count_comments,
     is_strict_part,
+    parse_part,
     read_metadata,
+    related_parts,
     write_with_usual_names,
+)
+from turnmark.corpora.readers.office.charts import (
+    is_fallback,
+    paragraph_text,
+    picture_mark,
+    read_chart,
+    read_diagram,
 )
 from turnmark.corpora.readers.office.grid import (
     EMPTY_CELL,
@@ -37,11 +46,12 @@ from turnmark.corpora.readers.office.grid import (
     Merge,
     Sheet,
     cell_of_text,
+    escape_line,
+    sheet_markdown,
     sheet_text,
 )
 from turnmark.corpora.readers.office.grid_tables import tables_in
 from turnmark.corpora.readers.office.number_format import format_value
-from turnmark.corpora.readers.office.sheet_drawings import read_sheet_drawings
 from turnmark.corpora.readers.pictures.collector import PictureCollector
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document, Problem
@@ -128,7 +138,7 @@ def _xlsx_sheets(
             sheet.merges = list(_xlsx_merges(packed, part))
             _note_formulas(sheet, packed, part)
             try:
-                sheet.drawn = read_sheet_drawings(packed, part, pictures)
+                sheet.drawn = _drawings_on(packed, part, pictures)
             except Unreadable:
                 left_out["broken drawings"] += 1
             yield sheet
@@ -197,6 +207,60 @@ def _column(letters: bytes) -> int:
     for letter in letters:
         number = number * 26 + letter - ord("A") + 1
     return number - 1
+
+
+# --- what is drawn on a sheet -----------------------------------------------------------------------------------------
+
+_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_OTHER_BOOK = re.compile(r"'?\[")
+
+
+def _drawings_on(packed: zipfile.ZipFile, sheet: str, pictures: PictureCollector) -> list[str]:
+    """Return the charts, diagrams and text boxes on a sheet as pieces of Markdown, with the marks of pictures.
+
+    The numbers of a chart that are in cells of the workbook are not repeated.
+
+    Args:
+        sheet: the part of the sheet.
+    """
+    pieces: list[str] = []
+    for kind, place in related_parts(packed, sheet).values():
+        drawing = parse_part(packed, place) if kind == "drawing" else None
+        if drawing is not None:
+            pieces += _drawn_pieces(packed, place, drawing, pictures)
+    return pieces
+
+
+def _drawn_pieces(packed: zipfile.ZipFile, part: str, drawing: Any, pictures: PictureCollector) -> Iterator[str]:
+    related = related_parts(packed, part)
+    for node in drawing.iter("{*}chart", "{*}relIds", "{*}txBody", "{*}pic"):
+        name = str(node.tag).rpartition("}")[2]
+        if any(map(is_fallback, node.iterancestors())):
+            continue
+        if name == "txBody":
+            yield from (escape_line(text) for text in map(paragraph_text, node.iter(f"{_A}p")) if text)
+            continue
+        if name == "pic":
+            if mark := picture_mark(packed, node, related, pictures):
+                yield mark
+            continue
+        _, place = related.get(str(node.get(f"{_R}id" if name == "chart" else f"{_R}dm")), ("", ""))
+        data = parse_part(packed, place)
+        if data is not None and name == "chart":
+            yield from _chart_pieces(data)
+        elif data is not None and (lines := read_diagram(data)):
+            yield "\n".join(f"- {escape_line(line)}" for line in lines)
+
+
+def _chart_pieces(data: Any) -> Iterator[str]:
+    chart = read_chart(data)
+    sources = [str(formula.text or "") for formula in data.iter("{*}f")]
+    if chart.rows and (not sources or any(map(_OTHER_BOOK.match, sources))):
+        rows = [[cell_of_text(text) for text in row] for row in chart.rows]
+        yield sheet_markdown(Sheet("", rows)).strip()
+    elif chart.words:
+        yield escape_line(chart.words)
 
 
 # --- .xls and .xlsb --------------------------------------------------------------------------------------------------

@@ -11,7 +11,13 @@ from pathlib import Path
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from turnmark.corpora.readers.common.prose import Unreadable, is_meaningful_title, shorten_title, title_from_name
+from turnmark.corpora.readers.common.prose import (
+    Unreadable,
+    is_meaningful_title,
+    is_said_in,
+    shorten_title,
+    title_from_name,
+)
 from turnmark.corpora.readers.pdf.blocks.block_flow import drafts_of
 from turnmark.corpora.readers.pdf.blocks.markdown_writer import vocabulary, write_markdown
 from turnmark.corpora.readers.pdf.extraction import ocr
@@ -27,11 +33,9 @@ from turnmark.corpora.readers.pdf.page.letters import normalize_letters
 from turnmark.corpora.readers.pdf.page.page_records import PdfPage
 from turnmark.corpora.readers.pictures.collector import PictureCollector
 from turnmark.corpora.readers.registry import ProgressCallback, no_progress
-from turnmark.corpora.text.segmentation import words
 from turnmark.corpora.types import Document, Problem
 
 _OPENING_BLOCKS = 40  # in which a title must appear
-_MIN_WORD_SHARE = 0.7  # of the words of a title that the opening contains
 _PDF_DATE = re.compile(r"(?:D:)?(\d{4})(\d{2})(\d{2})")
 _MONTHS = "january february march april may june july august september october november december".split()
 _WRITTEN_DATE = re.compile(
@@ -49,9 +53,8 @@ def title_of(metadata: Mapping[str, str], drafts: Sequence[BlockDraft]) -> str:
     heading = " ".join(largest.texts) if largest else ""
     if not is_meaningful_title(said) or not heading:
         return said if is_meaningful_title(said) else heading
-    opening = {*words(" ".join(text for draft in drafts[:_OPENING_BLOCKS] for text in draft.texts))}
-    title = words(said)
-    return said if sum(word in opening for word in title) >= _MIN_WORD_SHARE * len(title) else heading
+    opening = " ".join(text for draft in drafts[:_OPENING_BLOCKS] for text in draft.texts)
+    return said if is_said_in(said, opening) else heading
 
 
 def date_of(metadata: Mapping[str, str], opening: str) -> str:
