@@ -166,6 +166,14 @@ def with_part(path: Path, name: str, content: bytes) -> Path:
     return path
 
 
+def replaced(path: Path, name: str, old: str, new: str) -> Path:
+    """Copy an archive with a text replaced in one of its parts."""
+    with zipfile.ZipFile(path) as packed:
+        content = packed.read(name).decode()
+    assert old in content
+    return with_part(path, name, content.replace(old, new).encode())
+
+
 # --- Word files, part by part ---------------------------------------------------------------------------------------
 
 _W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"

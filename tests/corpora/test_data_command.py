@@ -158,12 +158,8 @@ def test_counts_tables_1_and_2_of_inscoqa(tmp_path: Path) -> None:
 
 def test_counts_table_2_of_kiwi_by_model(tmp_path: Path) -> None:
     def turn(**changes: Any) -> dict[str, Any]:
-        return {
-            "instruction": "Cut it.",
-            "answer_1": "It.",
-            "rating": "good",
-            "instruction_type": "stylistic",
-        } | changes
+        fixed = {"instruction": "Cut it.", "answer_1": "It.", "rating": "good"}
+        return {**fixed, "instruction_type": "stylistic", **changes}
 
     rows = [
         {"original_question": f"Q{n}?", "model_name": model, "initial_answer": "It is.", "interaction": turns}

@@ -20,6 +20,7 @@ from tests.corpora.made import (
     read_all,
     read_one,
     refused,
+    replaced,
     with_part,
     workbook,
 )
@@ -271,27 +272,28 @@ def test_slide_is_a_section_with_its_notes(tmp_path: Path) -> None:
     assert tables(document) == [[["Gate", "Width"], ["north", "4.5 m"]]]
 
 
+def with_drawing(deck: Path, shown: str, kind: str, data: str) -> Path:
+    """Add a drawing to the first slide, which the part `data` describes."""
+    frame = f"<p:graphicFrame>{shown}</p:graphicFrame></p:spTree>"
+    relation = f'<Relationship Id="rId9" Type="x/{kind}" Target="../drawn.xml"/></Relationships>'
+    replaced(deck, "ppt/slides/slide1.xml", "</p:spTree>", frame)
+    replaced(deck, "ppt/slides/_rels/slide1.xml.rels", "</Relationships>", relation)
+    return with_part(deck, "ppt/drawn.xml", data.encode())
+
+
 def test_reads_diagrams_and_angle_brackets(tmp_path: Path) -> None:
     deck = by_pandoc(tmp_path / "a.pptx", "# Use `<b>`\n\n- set `<title>`\n- shut\n")
-    slide, relations = "ppt/slides/slide1.xml", "ppt/slides/_rels/slide1.xml.rels"
     spaces = 'xmlns:dgm="http://schemas.openxmlformats.org/drawingml/2006/diagram"'
-    frame = f'<p:graphicFrame><dgm:relIds {spaces} r:dm="rId9"/></p:graphicFrame></p:spTree>'
+    shown = f'<dgm:relIds {spaces} r:dm="rId9"/>'
     a = "http://schemas.openxmlformats.org/drawingml/2006/main"
     data = f'<dgm:dataModel {spaces} xmlns:a="{a}"><a:p><a:r><a:t>Look first</a:t></a:r></a:p></dgm:dataModel>'
-    with zipfile.ZipFile(deck) as packed:
-        parts = {name: packed.read(name).decode() for name in (slide, relations)}
-    with_part(deck, slide, parts[slide].replace("</p:spTree>", frame).encode())
-    relation = '<Relationship Id="rId9" Type="x/diagramData" Target="../diagrams/data1.xml"/></Relationships>'
-    with_part(deck, relations, parts[relations].replace("</Relationships>", relation).encode())
-    text = read_one(with_part(deck, "ppt/diagrams/data1.xml", data.encode())).text
+    text = read_one(with_drawing(deck, shown, "diagramData", data)).text
     assert text == "## Use \\<b>\n\n- set \\<title>\n- shut\n- Look first\n"
 
 
 def test_chart_becomes_a_table(tmp_path: Path) -> None:
     deck = by_pandoc(tmp_path / "a.pptx", "# Sales\n\nThey grow.\n")
-    slide, relations = "ppt/slides/slide1.xml", "ppt/slides/_rels/slide1.xml.rels"
     spaces = 'xmlns:c="http://schemas.openxmlformats.org/drawingml/2006/chart"'
-    frame = f'<p:graphicFrame><c:chart {spaces} r:id="rId9"/></p:graphicFrame></p:spTree>'
 
     def points(*values: object) -> str:
         return "".join(f'<c:pt idx="{at}"><c:v>{value}</c:v></c:pt>' for at, value in enumerate(values))
@@ -302,12 +304,7 @@ def test_chart_becomes_a_table(tmp_path: Path) -> None:
         f"<c:tx>{points('North')}</c:tx><c:cat>{points('2023', '2024')}</c:cat><c:val><c:numCache>"
         f"<c:formatCode>0%</c:formatCode>{points(0.25, 0.5)}</c:numCache></c:val></c:ser></c:chart></c:chartSpace>"
     )
-    with zipfile.ZipFile(deck) as packed:
-        parts = {name: packed.read(name).decode() for name in (slide, relations)}
-    with_part(deck, slide, parts[slide].replace("</p:spTree>", frame).encode())
-    relation = '<Relationship Id="rId9" Type="x/chart" Target="../charts/chart1.xml"/></Relationships>'
-    with_part(deck, relations, parts[relations].replace("</Relationships>", relation).encode())
-    document = read_one(with_part(deck, "ppt/charts/chart1.xml", data.encode()))
+    document = read_one(with_drawing(deck, f'<c:chart {spaces} r:id="rId9"/>', "chart", data))
     assert document.text.startswith("## Sales\n\nThey grow.\n\n|")
     assert tables(document) == [[["Millions", "North"], ["2023", "25%"], ["2024", "50%"]]]
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.corpora.made import by_pandoc, paragraph, read_one, run, word
+from tests.corpora.made import by_pandoc, paragraph, read_one, replaced, run, word
 from turnmark.corpora.readers.office.word import embedded_blocks
 
 A = "http://schemas.openxmlformats.org/drawingml/2006/main"
@@ -167,12 +166,7 @@ def test_completes_rows_below_a_merged_cell(tmp_path: Path) -> None:
 
 def test_reads_first_of_several_dates_of_a_book(tmp_path: Path) -> None:
     path = by_pandoc(tmp_path / "a.epub", "---\ntitle: The Mill\ndate: 2024-03-01\n---\n\n# Gates\n\nShut.\n")
-    with zipfile.ZipFile(path) as packed:
-        parts = {name: packed.read(name) for name in packed.namelist()}
-    with zipfile.ZipFile(path, "w") as packed:
-        for name, content in parts.items():
-            second = b'</dc:date><dc:date id="d2">2020-01-01</dc:date>'
-            packed.writestr(name, content.replace(b"</dc:date>", second, 1))
+    replaced(path, "EPUB/content.opf", "</dc:date>", '</dc:date><dc:date id="d2">2020-01-01</dc:date>')
     assert read_one(path).date == "2024-03-01"
 
 

@@ -101,6 +101,15 @@ class Sheet:
             if len(self._waiting) >= _PACKED_ROWS:
                 self.pack()
 
+    def take(self, row: list[Cell], budget: CellBudget) -> bool:
+        """Append a row without the blank cells at its end. Return False, and mark the sheet as cut, at a limit."""
+        while row and not row[-1].text:
+            row.pop()
+        self.cut = not budget.takes(row)
+        if not self.cut:
+            self.add(row)
+        return not self.cut
+
     def pack(self) -> None:
         """Pack the rows that wait; to be called after the last row."""
         if self._waiting:

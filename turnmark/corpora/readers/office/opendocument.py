@@ -141,15 +141,11 @@ def _add_row(sheet: Sheet, element: Any, budget: CellBudget) -> None:
         if right > 1 or down > 1:
             sheet.merges.append(Merge(number, len(cells), number + down, len(cells) + right))
         cells += [cell] * min(_count(node, "number-columns-repeated"), MAX_COLUMNS - len(cells))
-    while cells and not cells[-1].text:
-        cells.pop()
     times = _count(element, "number-rows-repeated")
     # Blank rows are repeated up to the end of the sheet. One of them is enough to separate two tables.
-    for _ in range(min(times, MAX_ROWS + 1) if cells else min(times, 2)):
-        if not budget.takes(cells):
-            sheet.cut = True
+    for _ in range(min(times, MAX_ROWS + 1) if any(cell.text for cell in cells) else min(times, 2)):
+        if not sheet.take(list(cells), budget):
             return
-        sheet.add(list(cells))
 
 
 def _count(element: Any, name: str) -> int:

@@ -128,11 +128,8 @@ def _xlsx_sheets(
             for index, row in enumerate(worksheet.iter_rows()):
                 if index % _PROGRESS_INTERVAL_ROWS == 0:
                     progress(0, 0)
-                cells = _trim_row([_cell(cell.value, cell.number_format) for cell in row[:MAX_COLUMNS]])
-                if not budget.takes(cells):
-                    sheet.cut = True
+                if not sheet.take([_cell(cell.value, cell.number_format) for cell in row[:MAX_COLUMNS]], budget):
                     break
-                sheet.add(cells)
             sheet.pack()
             part = worksheet._worksheet_path.lstrip("/")
             sheet.merges = list(_xlsx_merges(packed, part))
@@ -161,12 +158,6 @@ def _stored_value(value: object) -> str:
     if isinstance(value, datetime):
         return str(value.replace(microsecond=0)).removesuffix(" 00:00:00")
     return value.isoformat() if isinstance(value, date) else ""
-
-
-def _trim_row(row: list[Cell]) -> list[Cell]:
-    while row and not row[-1].text:
-        row.pop()
-    return row
 
 
 def _xlsx_merges(packed: zipfile.ZipFile, part: str) -> Iterator[Merge]:
@@ -311,11 +302,8 @@ def _calamine_sheets(book: Any, progress: ProgressCallback, left_out: Counter[st
         sheet = Sheet(metadata.name)
         above, before = found.start or (0, 0)
         for row in found.to_python(skip_empty_area=True):
-            cells = _trim_row([_cell(value) for value in row[:MAX_COLUMNS]])
-            if not budget.takes(cells):
-                sheet.cut = True
+            if not sheet.take([_cell(value) for value in row[:MAX_COLUMNS]], budget):
                 break
-            sheet.add(cells)
         sheet.pack()
         for (top, left), (bottom, right) in (found.merged_cell_ranges or [])[:_MAX_MERGES]:
             if top >= above and left >= before:
@@ -353,12 +341,10 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
             skipinitialspace=True,
             escapechar=escape,
         ):
-            cells = _trim_row([cell_of_text(value) for value in row[:MAX_COLUMNS]])
-            if not budget.takes(cells):
-                sheet.cut = True
+            is_below_header = sheet.count > 0
+            if not sheet.take([cell_of_text(value) for value in row[:MAX_COLUMNS]], budget):
                 break
-            widths[len(row)] += bool(row) and sheet.count > 0
-            sheet.add(cells)
+            widths[len(row)] += bool(row) and is_below_header
     except csv.Error as error:
         raise Unreadable(f"not a table of values ({error}); save it again, or as .txt") from error
     sheet.pack()

@@ -54,23 +54,11 @@ def take_figures(
 
     Without a folder, the figures are only counted, and a picture at the same place of several pages counts once.
     """
-    if collector.folder is not None:
-        return _draw_figures(file, pages, places, collector, progress)
-    seen: set[str] = set()
-    for figure in (figure for page in pages for figure in page.figures):
-        if not figure.mark or figure.mark not in seen:
+    if collector.folder is None:
+        marks = [figure.mark for page in pages for figure in page.figures]
+        for _ in range(marks.count("") + len({*marks} - {""})):
             collector.count()
-        seen.add(figure.mark)
-    return ()
-
-
-def _draw_figures(
-    file: pypdfium2.PdfDocument,
-    pages: Sequence[PdfPage],
-    places: FigurePlaces,
-    collector: PictureCollector,
-    progress: ProgressCallback,
-) -> tuple[Picture, ...]:
+        return ()
     for index, page in enumerate(pages):
         for box, image, figure in _figure_images(file, index, page.figures, collector):
             progress(index + 1, len(pages))
