@@ -21,7 +21,7 @@ from turnmark.corpora.jsonl_rows import JsonRow, get_non_blank, get_objects, get
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample, Summary
-from turnmark.evaluation.report.finished_runs import StoredRun, distinct_names, read_one, samples, scores
+from turnmark.evaluation.report.finished_runs import StoredRun, distinct_names, first_answers, read_one, scores
 from turnmark.evaluation.report.rating_page import is_key, is_ratings, read_rated_answers
 from turnmark.evaluation.scores.score_tally import Facts, read_facts
 from turnmark.evaluation.tasks.rating_form import ANSWER_PROPERTIES
@@ -272,7 +272,7 @@ def sample_metrics(summary: Summary) -> list[str]:
 
 def _scored_samples(run: StoredRun) -> Iterator[tuple[Sample, dict[str, float]]]:
     """Yield the finished samples of the first repeat, with their scores."""
-    finished = [sample for sample in samples(run.path) if sample.status == "done" and not sample.repeat]
+    finished = first_answers(run.path).values()
     scores_of = scores(run.path, [sample.key for sample in finished], sample_metrics(run.summary))
     for sample in finished:
         yield sample, {name: score.value for name, score in scores_of[sample.key].items() if score.value is not None}

@@ -146,6 +146,11 @@ def samples(run: Path) -> Iterator[Sample]:
     return read_records(run / "predictions.jsonl", Sample)
 
 
+def first_answers(run: Path) -> dict[str, Sample]:
+    """Return task id -> finished sample of the first repeat."""
+    return {sample.id: sample for sample in samples(run) if sample.status == "done" and not sample.repeat}
+
+
 def score_lines(run: Path) -> Iterator[Score]:
     """Yield the scores in the order of the file; other lines are skipped."""
     return read_records(run / "scores.jsonl", Score)

@@ -27,7 +27,7 @@ from turnmark.corpora.benchmarks.task_ids import canonical_id
 from turnmark.corpora.jsonl_rows import json_lines
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample
-from turnmark.evaluation.report.finished_runs import StoredRun, distinct_names, samples
+from turnmark.evaluation.report.finished_runs import StoredRun, distinct_names, first_answers
 from turnmark.evaluation.report.sample_browser import BROWSE_FILE, BrowsedSample, SeenPassage, Text, TextIndex
 from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.tasks.rating_form import RatingForm
@@ -72,7 +72,7 @@ def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
     if len({run.summary.benchmark for run in runs}) > 1:
         raise RequestError("--rate: the runs are of several benchmarks; rate those of one")
     by_name = dict(zip(distinct_names([run.path for run in runs]), runs, strict=True))
-    answers = {name: _first_answers(run) for name, run in by_name.items()}
+    answers = {name: first_answers(run.path) for name, run in by_name.items()}
     first_run_tasks = next(iter(answers.values()), {})
     shared = [name for name in first_run_tasks if all(name in of_run for of_run in answers.values())]
     if not shared:
@@ -131,15 +131,6 @@ def write_page(page: Path, content: Mapping[str, Any]) -> str:
     template = Path(__file__).with_name("rating.html").read_text(encoding="utf-8")
     write_atomic(page, template.replace("@DATA@", data))
     return digest
-
-
-def _first_answers(run: StoredRun) -> dict[str, Sample]:
-    """Return task id -> finished sample of the first repeat."""
-    by_id: dict[str, Sample] = {}
-    for sample in samples(run.path):
-        if sample.status == "done" and not sample.repeat:
-            by_id[sample.id] = sample
-    return by_id
 
 
 def _read_browsed(run: StoredRun, task_ids: Collection[str]) -> dict[str, BrowsedSample]:

@@ -7,7 +7,8 @@ that fails for other reasons (connection, rate limit, deadline) fails the attemp
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
@@ -110,6 +111,14 @@ class Attempt:
         """Add an item, with notes on material that was cut from the attempt's prompts."""
         notes = tuple(self._notes)
         self.items.append(SynthItem(id=name, seed=self.seed.id, domain=domain, key=key, content=content, notes=notes))
+
+    @contextmanager
+    def rejecting(self, about: Mapping[str, Any]) -> Iterator[None]:
+        """Record an item that is rejected inside the block, instead of raising; `about` may grow until then."""
+        try:
+            yield
+        except RejectedItem as error:
+            self.reject(error, **about)
 
     def reject(self, rejected: RejectedItem, **about: Any) -> None:
         """Add a reject.

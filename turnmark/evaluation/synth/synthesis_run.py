@@ -32,7 +32,6 @@ from turnmark.evaluation.synth.synthesis_attempt import (
     PROMPTS,
     WRITER,
     Attempt,
-    RejectedItem,
     Seed,
     Synthesis,
     Tools,
@@ -215,10 +214,8 @@ def _work(plan: SynthPlan, folder: SynthFolder, ledger: Ledger) -> RunOutcome:
         assert generator is not None, "a synthesis has a model"
         judge = DeadlineGenerator.until(plan.judge, ATTEMPT_SECONDS) if plan.judge is not None else None
         attempt = Attempt(item.task, plan.tools, generator, judge)
-        try:
+        with attempt.rejecting({"start": str(attempt.seed.start)[:200]}):
             plan.synthesis.make(attempt)
-        except RejectedItem as error:
-            attempt.reject(error, start=str(attempt.seed.start)[:200])
         folder.stash(item.id, attempt.items, attempt.rejects)
         return Sample(id=item.id, status="done", query=None, usage=attempt.usage)
 

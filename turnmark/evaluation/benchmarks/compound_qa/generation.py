@@ -45,7 +45,7 @@ from turnmark.evaluation.benchmarks.compound_qa.options import CompoundOptions
 from turnmark.evaluation.benchmarks.compound_qa.rubrics import compound_rubrics, judged_texts
 from turnmark.evaluation.metrics.matching import assign_sentences
 from turnmark.evaluation.records import Sample, SubAnswer
-from turnmark.evaluation.report.finished_runs import read_run, samples
+from turnmark.evaluation.report.finished_runs import first_answers, read_run
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.standard_metrics import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
@@ -74,10 +74,9 @@ def read_references(run: Path) -> tuple[Mapping[str, tuple[SubAnswer, ...]], str
     if summary is None or (summary.benchmark, summary.setting) != ("compound-qa", DIALOGUE):
         raise RequestError(f"{flag}: name a run of compound-qa in the setting {DIALOGUE}")
     answers_of_id: dict[str, tuple[SubAnswer, ...]] = {}
-    for sample in samples(run):
-        answered = any(part.answer.strip() for part in sample.sub_answers)
-        if sample.status == "done" and sample.repeat == 0 and answered:
-            answers_of_id[sample.id] = sample.sub_answers
+    for name, sample in first_answers(run).items():
+        if any(part.answer.strip() for part in sample.sub_answers):
+            answers_of_id[name] = sample.sub_answers
     if not answers_of_id:
         raise RequestError(f"{flag}: none of its dialogues has an answer")
     return answers_of_id, hashlib.sha256((run / "predictions.jsonl").read_bytes()).hexdigest()

@@ -22,7 +22,7 @@ from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora.benchmarks.compound_qa import Capability, QuestionType
 from turnmark.corpora.text.segmentation import count_words, strip_citations, words
-from turnmark.evaluation.synth.synthesis_attempt import Attempt, RejectedItem, ReviewedItem, Seed, check
+from turnmark.evaluation.synth.synthesis_attempt import Attempt, ReviewedItem, Seed, check
 from turnmark.evaluation.synth.synthesis_folder import IndexSource, SynthItem, write_rows
 
 MIN_CONTEXT_WORDS, MAX_CONTEXT_WORDS = 60, 600
@@ -147,11 +147,8 @@ class CompoundQuestions:
         """See `Synthesis.make`."""
         passage, name = attempt.seed.start
         about: dict[str, Any] = {"type": name, "passage": passage}
-        try:
+        with attempt.rejecting(about):
             content = self._content(name, attempt.tools.source.passage(passage).text, attempt, about)
-        except RejectedItem as error:
-            attempt.reject(error, **about)
-        else:
             attempt.keep(f"{self.capability}/{name}/{content['ID']}", content["com_question"], content, name)
 
     def _content(self, name: QuestionType, context: str, attempt: Attempt, about: dict[str, Any]) -> dict[str, Any]:

@@ -148,11 +148,8 @@ class Instructions:
         """See `Synthesis.make`."""
         for number, query in enumerate(self._queries(attempt), 1):
             about: dict[str, Any] = {"document": attempt.seed.start, "query": query.query}
-            try:
+            with attempt.rejecting(about):
                 content = self._sample(number, query, attempt, about)
-            except RejectedItem as error:
-                attempt.reject(error, **about)
-            else:
                 attempt.keep(content["id"], query.query, content, content["domain"])
 
     def review(self, item: SynthItem) -> ReviewedItem:
@@ -186,13 +183,10 @@ class Instructions:
         verdicts = {verdict.query: verdict for verdict in reply.verdicts}
         passing = []
         for number, query in enumerate(proposed, 1):
-            try:
+            with attempt.rejecting({"document": attempt.seed.start, "query": query.query}):
                 check(number in verdicts, "query filter", "the judge gave no verdict", query.query)
                 for name in ("complete", "objective", "lasting", "instructional"):
                     check(getattr(verdicts[number], name), "query filter", f"not {name}", query.query)
-            except RejectedItem as error:
-                attempt.reject(error, document=attempt.seed.start, query=query.query)
-            else:
                 passing.append(query)
         return passing
 

@@ -244,17 +244,14 @@ class _SynthesizedConversation:
             step = self._plan.next(1, (), kinds, answerable=True)
             kinds.append(step.kind)
             about: dict[str, Any] = {"planned": vars(step), "passage": section[0].id}
-            try:
+            with self._attempt.rejecting(about):
                 question = self._question(step, section, [], temperature)
                 about["question"] = question
                 turn = self._answer(question, step, about, None, section)
                 answerable = turn["answerability"] == "ANSWERABLE"
                 check(answerable, "answer", "the section does not answer it in full", turn["answer"])
-            except RejectedItem as error:
-                self._attempt.reject(error, **about)
-                continue
-            relevant = [*section, *self._others(question, turn["answer"], section)]
-            return turn | {"contexts": [_context(passage) for passage in relevant]}
+                relevant = [*section, *self._others(question, turn["answer"], section)]
+                return turn | {"contexts": [_context(passage) for passage in relevant]}
         return None
 
     def _others(self, question: str, answer: str, section: Sequence[Passage]) -> Iterator[Passage]:
@@ -278,18 +275,13 @@ class _SynthesizedConversation:
             kinds.append(step.kind)
             passages = self._passages if failures < TRIES_BEFORE_ANSWERABLE else self._unused()
             about: dict[str, Any] = {"turn": number, "planned": vars(step), "document": self._attempt.seed.start}
-            try:
+            with self._attempt.rejecting(about):
                 question = self._question(step, passages, questions, temperature)
                 about["question"] = question
-            except RejectedItem as error:
-                self._attempt.reject(error, **about)
-                continue
-            for answer_temperature in ANSWER_TEMPERATURES:
-                about_answer = dict(about)
-                try:
-                    return self._answer(question, step, about_answer, answer_temperature)
-                except RejectedItem as error:
-                    self._attempt.reject(error, **about_answer)
+                for answer_temperature in ANSWER_TEMPERATURES:
+                    about_answer = dict(about)
+                    with self._attempt.rejecting(about_answer):
+                        return self._answer(question, step, about_answer, answer_temperature)
         return None
 
     def _question(self, step: PlannedTurn, passages: Sequence[Passage], earlier: list[str], temperature: float) -> str:
