@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from rich.console import Console
 from rich.text import Text
 
 from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.llm.calls.ledger import with_cost
 from turnmark.assistant.llm.calls.prices import load_prices, price_of
 from turnmark.assistant.repl.screen import TurnView
 from turnmark.assistant.turn.assistant import Assistant
@@ -106,10 +108,7 @@ def answer_side_by_side(
         print_json({"question": question, "replies": [_reply_fields(contender) for contender in contenders]})
     else:
         console = Console(highlight=False)
-        if console.is_terminal:
-            with console.status(f"asking {len(contenders)} assistants …"):
-                ask_contenders(contenders, history, question)
-        else:
+        with console.status(f"asking {len(contenders)} assistants …") if console.is_terminal else nullcontext():
             ask_contenders(contenders, history, question)
         for contender in contenders:
             _draw_reply(contender, console)
@@ -142,13 +141,7 @@ def _add_cost(contender: Contender) -> dict[str, Usage]:
     """Return the usage of a reply by role, with the cost if a price is known."""
     assert contender.reply is not None, "only replies have a cost"
     price = price_of(contender.name, load_prices())
-    priced: dict[str, Usage] = {}
-    for role, usage in contender.reply.usage.items():
-        if usage.cost is None and price is not None:
-            cost = price.cost(usage.prompt_tokens, usage.completion_tokens)
-            usage = usage.model_copy(update={"cost": cost})
-        priced[role] = usage
-    return priced
+    return {role: with_cost(usage, price) for role, usage in contender.reply.usage.items()}
 
 
 def _cost_line(contender: Contender) -> str:
