@@ -91,7 +91,7 @@ class TurnView:
         self.streaming = streaming and self._moving
         self._stream = MarkdownStream(console)
         self._draft, self._doing, self._calls = "", "thinking …", list[str]()
-        # Until the answer begins, notes wait: if the turn fails, its error says the same, once.
+        # Notes are held back until the answer begins. If the turn fails, its error says the same.
         self._notes: list[str] | None = []
         # This class refreshes it: a thread of rich could lose lines that are printed at the same time.
         self._live = Live(

@@ -161,7 +161,7 @@ def make_app(models: ServedModels, host: str, token: str | None, on_ready: Calla
 
 
 def _add_page_routes(app: FastAPI, models: ServedModels, rated: RatedAnswers) -> None:
-    """Add the files of the page, and what it requests beyond answers."""
+    """Add the files of the page, and its routes for documents, pictures and ratings."""
 
     def index(request: Request) -> Index:
         return models.indexes.index(models.find(request.query_params.get("model", "")).index)

@@ -21,7 +21,7 @@ from turnmark.retrieval.storage.picture_store import PictureStore
 
 
 class PictureRequest(Record):
-    """Which page of which document, and which of its characters to mark; or which described picture."""
+    """A request for a page of a document with some characters marked, or for a described picture."""
 
     document: str = Field(min_length=1, description="id of a document of the index")
     index: str = Field(default="", description="name of the document's index, if several are served")

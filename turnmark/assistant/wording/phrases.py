@@ -120,7 +120,7 @@ class Phrases:
 
     @cached_property
     def mentions(self) -> re.Pattern[str]:
-        """A pattern that matches a question of which documents mention some words; one of its groups has the words."""
+        """A pattern for a question about which documents mention some words; one of its groups contains the words."""
         pattern = self.row["mentions"].replace(" ", r"\s+").replace("{what}", "(?P<what{}>.+?)")
         for number in range(pattern.count("<what{}>")):
             pattern = pattern.replace("<what{}>", f"<what{number}>", 1)

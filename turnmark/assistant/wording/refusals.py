@@ -66,7 +66,7 @@ def _translated_refusals() -> re.Pattern[str]:
 
 
 _PLAIN_REFUSAL = "I don't know."
-"""What the detector reads in place of one of `REFUSALS`: the question in it might read like a claim."""
+"""Text that replaces one of `REFUSALS` before a reply is read, since the question in it might read like a claim."""
 
 # --- the detector ----------------------------------------------------------------------------------------------------
 
@@ -379,7 +379,7 @@ def _rules_of(language: str) -> RefusalRules:
 
 
 def _possible_rules(reply: str) -> Iterator[RefusalRules]:
-    """Yield the rules of a reply's language, and then those of languages that it may be in as well.
+    """Yield the rules of a reply's language, followed by those of other languages that it may be in.
 
     No function words tell Swedish from English, so the words of such languages are always tried.
     """

@@ -318,7 +318,7 @@ MAX_JUDGED_CHARACTERS = 400
 
 
 class ReasoningHabit:
-    """What is known of the way in which a model begins its replies.
+    """How a model begins its replies, as far as it is known.
 
     Only a reply in one piece shows whether its beginning was reasoning that the prompt had opened. A stream is
     therefore held back until the closing tag, or until its end, if an earlier reply of the model had such reasoning, or

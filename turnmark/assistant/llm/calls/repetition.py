@@ -39,7 +39,7 @@ class RepeatedReply(Exception):
 
 
 def repetition_start(text: str, rounds_in_row: int = MIN_ROUNDS) -> int | None:
-    """Return the offset at which a text begins to repeat what it has just said; None if it does not.
+    """Return the offset at which a text begins to repeat itself; None if it does not.
 
     A sentence, or a stretch of several sentences, has to occur several times in a row. Numbers of steps are ignored.
 

@@ -128,7 +128,7 @@ def strip_reasoning(reply: AnyReply) -> AnyReply:
 
 
 def _drop_repetition(reply: AnyReply) -> AnyReply:
-    """Return the reply of a turn without what it repeats, which is noted."""
+    """Remove the repetition from the reply of a turn, and report it in a note."""
     on_repetition = ON_REPETITION.get()
     text = reply.text if on_repetition is None else without_repetition(reply.text)
     if on_repetition is None or text == reply.text:
