@@ -86,10 +86,10 @@ def scan(path: Path, *pages: Sequence[str]) -> None:
 
     pictures = []
     for lines in pages:
-        picture = Image.new("L", (900, 1200), "white")
+        picture = Image.new("L", (900, 1500), "white")
         for number, line in enumerate(lines):
             draw, font = ImageDraw.Draw(picture), ImageFont.load_default(32)
-            draw.text((100, 100 + 60 * number), line, fill="black", font=font)
+            draw.text((100, 130 + 60 * number), line, fill="black", font=font)
         pictures.append(picture)
     pictures[0].save(path, save_all=True, append_images=pictures[1:], resolution=150)
 
