@@ -389,7 +389,7 @@ def figure_of(truth, judged, read):
     return figure.value if figure else None
 
 
-def test_label_figures_match_hand_computed_values():
+def test_label_values_match_hand_computed_values():
     # 20 yes-yes, 5 yes-no, 10 no-yes, 15 no-no: the usual example of Cohen's kappa, .4.
     truth = ["yes"] * 25 + ["no"] * 25
     judged = ["yes"] * 20 + ["no"] * 5 + ["yes"] * 10 + ["no"] * 15
@@ -406,7 +406,7 @@ def test_label_figures_match_hand_computed_values():
 
 @given(st.integers(0, 2**32), st.integers(2, 6))
 @settings(max_examples=20, deadline=None)
-def test_table_figures_equal_those_of_resampled_rows(seed, clusters):
+def test_table_values_equal_those_of_resampled_rows(seed, clusters):
     """Accuracy, kappa, mean TPR and alpha over draws of conversations: scikit-learn's over the rows written out."""
     generator = np.random.default_rng(seed)
     truth, judged = (generator.choice(list("abc"), 20) for _ in range(2))

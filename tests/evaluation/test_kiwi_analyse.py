@@ -66,7 +66,7 @@ def test_table_6_counts_words_as_written(tmp_path):
     assert (figures["length_ratio"], figures["edit_distance"]) == (3 / 8, 6)
 
 
-def test_table_figures_match_hand_computed_values(tmp_path):
+def test_table_values_match_hand_computed_values(tmp_path):
     figures = means(four_turns(tmp_path))
     assert figures["good"] == 2 / 4
     assert figures["turns_per_session"] == 4 / 2

@@ -66,7 +66,7 @@ def test_any_split_has_three_parts_and_every_turn_once(sizes, seed):
     assert set(parts.values()) == {"train", "validation", "test"}
 
 
-def test_table_5_figures_match_hand_computed_values():
+def test_table_5_values_match_hand_computed_values():
     """Six test turns, three rated good. Said good of four, two of them rightly: accuracy 3/6, precision 2/4, recall
     2/3, F1 2*2 / (4 + 3)."""
     truth, text = [True, True, True, False, False, False], [True, True, False, True, True, False]

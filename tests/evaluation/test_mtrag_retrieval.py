@@ -64,7 +64,7 @@ def test_a_run_and_its_files(benchmark_root, tmp_path, opener, check_run):
     assert again.breakdowns == summary.breakdowns
 
 
-def test_the_same_command_resumes_and_gives_the_same_figures(benchmark_root, tmp_path, opener, check_run):
+def test_the_same_command_resumes_and_gives_the_same_values(benchmark_root, tmp_path, opener, check_run):
     uninterrupted, _, _ = searched(planned(benchmark_root, tmp_path / "whole"), opener)
 
     class Dies(WordCount):

@@ -32,7 +32,7 @@ def drawn(summary):
     return paper_tables([("this run", summary)])
 
 
-def test_single_incomparable_figure_is_marked_and_its_row_stays():
+def test_single_incomparable_value_is_marked_and_its_row_stays():
     """One prompt in our own words takes nothing from what the other prompts of the paper gave."""
     (fact,) = (
         candidate
@@ -68,7 +68,7 @@ def packaged(system, query):
 @pytest.mark.data
 @pytest.mark.parametrize("system", FILES)
 @pytest.mark.parametrize("query", QUERIES)
-def test_scoring_the_recorded_runs_gives_the_packaged_figures(real_data, system, query):
+def test_scoring_the_recorded_runs_gives_the_packaged_values(real_data, system, query):
     files = tuple(real_data / f"runs/{FILES[system]}_{domain}_{QUERIES[query]}.trec" for domain in TWO_DOMAINS)
     if missing := [file.name for file in files if not file.is_file()]:
         pytest.skip(f"no recorded runs {', '.join(missing)} in {real_data / 'runs'}")
@@ -156,7 +156,7 @@ def test_unpublished_variants_have_separate_columns():
     assert strip_tags("rl_f[embedded].idk[embedded]") == "rl_f.idk"
 
 
-def test_figures_over_other_samples_have_their_own_counts():
+def test_values_over_other_samples_have_their_own_counts():
     """A judge that failed on some replies has fewer than the metric beside it."""
     summary = answered_run("reference")
     part = summary.metrics | figures(0.25, 3, ("rb_llm.idk",))

@@ -170,7 +170,7 @@ def test_the_prompts_that_the_papers_print_are_known(printed):
 
 @pytest.mark.parametrize(("benchmark", "metric"), [("inscoqa", "judge_score"), ("inscoqa", "task_completion"),
                                                    ("compound-qa", "win_rate")])  # fmt: skip
-def test_with_a_printed_prompt_a_figure_is_the_published_one(printed, benchmark, metric):
+def test_with_a_printed_prompt_a_value_is_the_published_one(printed, benchmark, metric):
     """Judge and metric of every printed figure of theirs agree, so that data and number of samples decide."""
     judges = open_judges([f"panel:{benchmark}@http://localhost:1"])
     task = import_tasks(benchmark)[0]

@@ -264,7 +264,7 @@ def test_each_row_of_a_csv_file_can_be_read_alone(turnmark, tmp_path):
     assert (row["run"], row["rouge_l.word"], row["rouge_l.word 95% interval"]) == ("a/run", "0.3012", "0.250-0.350")
 
 
-def test_counts_of_figures_are_columns_of_a_csv_file_and_names_are_repeated():
+def test_counts_of_values_are_columns_of_a_csv_file_and_names_are_repeated():
     heads = (
         Column("system"),
         Column("query"),

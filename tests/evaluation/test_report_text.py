@@ -238,7 +238,7 @@ def together(stored):
     return written(out)
 
 
-def test_wide_table_is_split_without_cutting_figures():
+def test_wide_table_is_split_without_cutting_values():
     heads = [tables.Column(f"m{index}", True, over=f"over {index // 3}") for index in range(15)]
     figures = [f"0.{index:02}{index:02}" for index in range(15)]
     rows = (
