@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
@@ -147,14 +148,18 @@ def test_retry_after_beyond_the_deadline_is_a_rate_limit_error():
     assert (error.kind, error.usage.calls) == ("rate_limited", 1)
 
 
-def test_rate_limits_are_reported_to_the_caller():
-    complaints = []
-    token = ON_RATE_LIMIT.set(lambda: complaints.append(1))
-    try:
-        with ScriptedServer(Status(429), Status(429), Say("Fine.")) as server:
-            assert opened(server).complete(ASK).usage.calls == 3
-    finally:
-        ON_RATE_LIMIT.reset(token)
+@pytest.fixture
+def complaints() -> Iterator[list[int]]:
+    """Return the list to which each rate limit adds an entry."""
+    heard: list[int] = []
+    token = ON_RATE_LIMIT.set(lambda: heard.append(1))
+    yield heard
+    ON_RATE_LIMIT.reset(token)
+
+
+def test_rate_limits_are_reported_to_the_caller(complaints):
+    with ScriptedServer(Status(429), Status(429), Say("Fine.")) as server:
+        assert opened(server).complete(ASK).usage.calls == 3
     assert len(complaints) == 2
 
 
@@ -186,15 +191,10 @@ def test_exception_of_the_listener_ends_the_stream_and_is_raised():
         assert server.disconnected.wait(PATIENCE)
 
 
-def test_an_account_without_quota_is_not_asked_again():
+def test_an_account_without_quota_is_not_asked_again(complaints):
     body = {"error": {"message": "You exceeded your current quota.", "code": "insufficient_quota"}}
-    complaints = []
-    token = ON_RATE_LIMIT.set(lambda: complaints.append(1))
-    try:
-        with ScriptedServer(Status(429, body=body)) as server:
-            error = failure(opened(server))
-    finally:
-        ON_RATE_LIMIT.reset(token)
+    with ScriptedServer(Status(429, body=body)) as server:
+        error = failure(opened(server))
     assert (error.usage.calls, complaints) == (1, [])
     assert "has no quota left (429): You exceeded your current quota." in str(error)
 

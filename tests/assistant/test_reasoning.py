@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.assistant.endpoint import opened
 from tests.assistant.notes import with_model
 from tests.servers import Raw, Say, ScriptedServer, Status
 from turnmark.assistant.llm.calls.cancellation import ON_WAIT
@@ -13,7 +14,6 @@ from turnmark.assistant.llm.calls.protocols import GeneratorError, PromptMessage
 from turnmark.assistant.llm.calls.reasoning import split_reasoning
 from turnmark.assistant.llm.calls.repetition import without_repetition
 from turnmark.assistant.llm.calls.text_calls import read_calls
-from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.assistant.types import Event
 
 ASK = (PromptMessage(role="user", content="How?"),)
@@ -42,7 +42,7 @@ BEFORE = {
 @pytest.mark.parametrize("before", BEFORE.values(), ids=BEFORE.keys())
 def test_separates_reasoning_also_in_a_stream(before):
     with ScriptedServer(Say(before + ANSWER)) as server:
-        generator = open_generator(f"openai:tiny@{server.url}")
+        generator = opened(server)
         pieces = []
         reply = generator.complete(ASK, on_text=pieces.append)
         again = generator.complete(ASK)
@@ -53,7 +53,7 @@ def test_separates_reasoning_also_in_a_stream(before):
 def test_holds_every_stream_of_a_model_that_closed_reasoning_without_opening_it():
     text = f"Kettles are old.\n</think>\n{ANSWER}"  # does not begin like reasoning
     with ScriptedServer(Say(text)) as server:
-        generator = open_generator(f"openai:tiny@{server.url}")
+        generator = opened(server)
         generator.complete(ASK)
         pieces = []
         generator.complete(ASK, on_text=pieces.append)
@@ -62,7 +62,7 @@ def test_holds_every_stream_of_a_model_that_closed_reasoning_without_opening_it(
 
 def test_streams_at_once_what_does_not_begin_like_reasoning():
     with ScriptedServer(Say(ANSWER)) as server:
-        generator = open_generator(f"openai:tiny@{server.url}")
+        generator = opened(server)
         generator.complete(ASK, on_text=[].append)  # the first reply of an unknown model is held for a sentence
         pieces = []
         generator.complete(ASK, on_text=pieces.append)
@@ -75,7 +75,7 @@ def test_streams_at_once_what_does_not_begin_like_reasoning():
 def test_first_reply_of_an_unknown_model_does_not_show_its_reasoning(thought):
     with ScriptedServer(Say(f"{thought * 4}\n</think>\n{ANSWER}")) as server:
         pieces = []
-        open_generator(f"openai:tiny@{server.url}").complete(ASK, on_text=pieces.append)
+        opened(server).complete(ASK, on_text=pieces.append)
     assert "".join(pieces) == ANSWER
 
 
@@ -107,7 +107,7 @@ def test_keeps_a_tag_that_is_only_mentioned(text):
 
 def test_reasoning_that_never_ends_is_no_answer():
     with ScriptedServer(Say("<think>So, the kettle", finish_reason="stop")) as server:
-        reply = open_generator(f"openai:tiny@{server.url}").complete(ASK)
+        reply = opened(server).complete(ASK)
     assert (reply.text, reply.reasoning) == ("", "So, the kettle")
 
 
@@ -135,7 +135,7 @@ SEARCH = Tool(name="search", description="Finds.", parameters={"type": "object",
 @pytest.mark.parametrize("written", CALLS)
 def test_a_call_written_as_text_is_a_call_and_nobody_sees_it(written):
     with ScriptedServer(Say(written)) as server:
-        generator, pieces = open_generator(f"openai:tiny@{server.url}"), []
+        generator, pieces = opened(server), []
         messages = [ToolMessage(role="user", content="How?")]
         reply = generator.converse(messages, [SEARCH], on_text=pieces.append)
         answer = generator.converse(messages, ())
@@ -180,7 +180,7 @@ def _events(*rows: str) -> bytes:
 def test_accepts_a_stream_without_finish_reason_and_of_any_content_type(kind):
     body = _events(_chunk(content="Boil "), _chunk(content="it."), "[DONE]")
     with ScriptedServer(Raw(body, kind)) as server:
-        reply = open_generator(f"openai:tiny@{server.url}").complete(ASK)
+        reply = opened(server).complete(ASK)
     assert (reply.text, reply.finish_reason, reply.usage.calls) == ("Boil it.", "stop", 1)
 
 
@@ -188,7 +188,7 @@ def test_reads_content_in_parts_and_reasoning_in_fields():
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, {"type": "text", "text": "Boil it."}]
     body = _events(_chunk(reasoning_content="So."), _chunk(content=parts), "[DONE]")
     with ScriptedServer(Raw(body, "text/event-stream")) as server:
-        reply = open_generator(f"openai:tiny@{server.url}").complete(ASK)
+        reply = opened(server).complete(ASK)
     assert (reply.text, reply.reasoning) == ("Boil it.", "So.Hm.")
 
 
@@ -201,7 +201,7 @@ def test_moves_refused_system_messages_to_the_user_and_remembers_it(code):
 
     messages = (PromptMessage(role="system", content="Be brief."), *ASK)
     with ScriptedServer(answer) as server:
-        generator = open_generator(f"openai:tiny@{server.url}")
+        generator = opened(server)
         replies = [generator.complete(messages) for _ in range(2)]
         sent = server.bodies[-1]["messages"]
     assert [reply.usage.calls for reply in replies] == [2, 1]
@@ -211,22 +211,21 @@ def test_moves_refused_system_messages_to_the_user_and_remembers_it(code):
 def test_an_error_with_status_200_shows_the_words_of_the_provider():
     error = b'{"error": {"message": "Provider returned error", "code": 502, "metadata": {"raw": "GPU is full"}}}'
     with ScriptedServer(Raw(error)) as server, pytest.raises(GeneratorError, match=r"Provider.*\(GPU is full\)"):
-        open_generator(f"openai:tiny@{server.url}?retries=0").complete(ASK)
+        opened(server, "?retries=0").complete(ASK)
 
 
 def test_a_context_that_is_too_short_comes_with_advice():
     words = "This model's maximum context length is 4096 tokens, however you requested 9000 tokens"
     with ScriptedServer(Status(400, words)) as server, pytest.raises(GeneratorError, match=r"--tokens.*\?context="):
-        open_generator(f"openai:tiny@{server.url}").complete(ASK)
+        opened(server).complete(ASK)
 
 
 def test_reports_the_wait_before_a_retry():
-
     lines = []
     token = ON_WAIT.set(lines.append)
     try:
         with ScriptedServer(Status(503, "overloaded", {"Retry-After": "1"}), Say(ANSWER)) as server:
-            open_generator(f"openai:tiny@{server.url}").complete(ASK)
+            opened(server).complete(ASK)
     finally:
         ON_WAIT.reset(token)
     assert lines == ["retrying in 1 s: 503: overloaded"]

@@ -67,12 +67,6 @@ ANSWERS = (
 )
 
 
-@pytest.mark.parametrize("text", [UNKNOWN_TEXT, *map(not_found, QUESTIONS), *TAUGHT, *WRITTEN_BY_MODELS])
-def test_recognizes_a_refusal(text: str) -> None:
-    assert is_refusal(text)
-    assert refusal_extent(text) == "yes"
-
-
 EAST_ASIAN_REFUSALS = (
     "我不知道",
     "抱歉，我不知道。",
@@ -109,8 +103,10 @@ EAST_ASIAN_ANSWERS = (
 )
 
 
-@pytest.mark.parametrize("text", EAST_ASIAN_REFUSALS)
-def test_recognizes_east_asian_refusals_with_and_without_marks(text: str) -> None:
+@pytest.mark.parametrize(
+    "text", [UNKNOWN_TEXT, *map(not_found, QUESTIONS), *TAUGHT, *WRITTEN_BY_MODELS, *EAST_ASIAN_REFUSALS]
+)
+def test_recognizes_a_refusal(text: str) -> None:
     assert is_refusal(text)
     assert refusal_extent(text) == "yes"
 

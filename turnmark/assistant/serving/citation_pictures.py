@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pydantic import Field, ValidationError, model_validator
 
-from turnmark.assistant.serving.request_bodies import RejectedRequest
+from turnmark.assistant.serving.request_bodies import RejectedRequest, rejection_of
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
 from turnmark.corpora.readers import Unreadable, draw_page
@@ -49,10 +49,7 @@ def parse_picture_request(parameters: Mapping[str, str]) -> PictureRequest:
     try:
         return PictureRequest.model_validate_strings(dict(parameters))
     except ValidationError as error:
-        mistakes = error.errors(include_url=False, include_input=False)
-        raise RejectedRequest(
-            [": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in mistakes]
-        ) from error
+        raise rejection_of(error) from error
 
 
 def cited_picture(index: Index, request: PictureRequest) -> ServedPicture:

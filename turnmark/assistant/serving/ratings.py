@@ -8,7 +8,7 @@ from collections import OrderedDict
 from pydantic import Field, ValidationError
 
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.serving.request_bodies import RejectedRequest
+from turnmark.assistant.serving.request_bodies import RejectedRequest, rejection_of
 from turnmark.assistant.sessions.conversation import Rating, SessionBegan, TurnAnswered, TurnRated
 from turnmark.assistant.sessions.session_files import ChatSession, new_session, resume_session, session_names
 from turnmark.assistant.types import Reply
@@ -35,8 +35,7 @@ def parse_rating(body: bytes) -> RatingRequest:
     try:
         return RatingRequest.model_validate_json(body)
     except ValidationError as error:
-        mistakes = error.errors(include_url=False, include_input=False)
-        raise RejectedRequest([f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in mistakes]) from error
+        raise rejection_of(error) from error
 
 
 class RatedAnswers:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -49,6 +50,13 @@ class RejectedRequest(Exception):
         self.param, self.status, self.code = param, status, code
 
 
+def rejection_of(error: ValidationError) -> RejectedRequest:
+    """Return the rejection of a malformed request with all of its mistakes, each with the field that it is in."""
+    mistakes = error.errors(include_url=False, include_input=False)
+    problems = [": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in mistakes]
+    return RejectedRequest(problems)
+
+
 class ChatRequest(Record):
     """A valid request."""
 
@@ -73,11 +81,9 @@ class _TextPart(_RequestObject):
     text: str
 
 
-def _to_parts(content: Any) -> Any:
+def _to_parts(content: Any, kind: str = "text") -> Any:
     """Convert a message's content to a list of parts, if it is a string or null."""
-    if isinstance(content, str | None):
-        return [{"type": "text", "text": content or ""}]
-    return content
+    return [{"type": kind, "text": content or ""}] if isinstance(content, str | None) else content
 
 
 class _ClientMessage(_RequestObject):
@@ -150,16 +156,11 @@ class _ResponsePart(_RequestObject):
     text: str
 
 
-def _to_response_parts(content: Any) -> Any:
-    """Convert a message's content to a list of parts, if it is a string or null."""
-    return [{"type": "input_text", "text": content or ""}] if isinstance(content, str | None) else content
-
-
 class _InputMessage(_ClientMessage):
     """A message of the input; the output of an earlier response can be sent back unchanged."""
 
     type: Literal["message"] = "message"
-    content: Annotated[list[_ResponsePart], BeforeValidator(_to_response_parts)] = []  # type: ignore[assignment]
+    content: Annotated[list[_ResponsePart], BeforeValidator(partial(_to_parts, kind="input_text"))] = []  # type: ignore[assignment]
 
 
 _TOOL_ITEMS = ("mcp_call", "function_call", "function_call_output", "reasoning")
