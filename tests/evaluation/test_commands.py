@@ -125,6 +125,17 @@ def test_hostile_names_are_escaped(turnmark, tmp_path):
     assert json.loads(printed.out)["data"]["name"] == f"m{EVIL}"
 
 
+@pytest.mark.parametrize("query", ["questions", "conversation"])
+def test_the_demo_is_searched_with_its_queries(turnmark, searching, query, check_run):
+    words = f"eval mtrag --task retrieval --retriever bm25 --query {query}".split()
+    summary = turnmark.json(*words)
+    assert (summary["data"]["demo"], summary["failed"]) == (True, 0)
+    assert summary["metrics"]["recall@10"]["mean"] > 0.3
+    assert len(searching.asked) == summary["n"]
+    assert {row["comparable"] for row in summary["published"]} == {False}
+    check_run(Path(summary["run"]))
+
+
 def test_eval_prints_one_json_object_and_fails_after_too_many_failures(turnmark, benchmark_root, check_run):
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC]
     summary = turnmark.json(*words)

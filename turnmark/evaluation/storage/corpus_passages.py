@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 HIDDEN_SUFFIX = "#hidden"
 """Suffix of the id of a task whose relevant passages are hidden (`--counterfactual`)."""
-
-
 _SPAN = re.compile(r"(?P<document>.+)-(?P<start>\d+)-(?P<end>\d+)", re.DOTALL)
 """The form of a passage id in an index: the document, and the offsets at which the passage starts and ends."""
 
@@ -123,6 +121,9 @@ def _passage(line: bytes) -> Passage | None:
     return Passage(id=name, document=name, title=title, text=text, start=0, end=len(text))
 
 
+MAX_FIRST_PASSAGES = 20
+
+
 class FirstPassages(Retriever):
     """A retriever that returns the first passages of a corpus for every query, for estimates without a search.
 
@@ -131,13 +132,13 @@ class FirstPassages(Retriever):
 
     name = "first passages"
 
-    def __init__(self, path: Path, limit: int = 20) -> None:
+    def __init__(self, path: Path) -> None:
         rows = (row for _, row in json_lines(path, path.name) if not isinstance(row, Problem))
         self._hits = [
             Hit(passage=Passage(id=str(n), document=str(n), title=str(row.get("title") or ""),
                                 text=str(row.get("text") or ""), start=0, end=1),
                 score=1 / n, found={"dense": RankAndScore(rank=n, score=1.0)})
-            for n, row in enumerate(islice(rows, limit), 1)
+            for n, row in enumerate(islice(rows, MAX_FIRST_PASSAGES), 1)
         ]  # fmt: skip
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
