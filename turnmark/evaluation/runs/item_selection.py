@@ -55,11 +55,11 @@ def read_items(task: Task) -> DataItems:
     return DataItems(domains, tuple(problems), total)
 
 
-def ids_to_answer(task: Task, items: DataItems, errors: ErrorCollector) -> list[str]:
+def select_ids(task: Task, items: DataItems, errors: ErrorCollector) -> list[str]:
     """Return the ids that a request selects from the data. Data without items is a mistake."""
     if not items.domains:
         first = f"; its first mistake: {items.problems[0]}" if items.problems else ""
-        errors.add(f"{in_words(task)}: there is nothing to answer in the data{first}")
+        errors.add(f"{name_data(task)}: there is nothing to answer in the data{first}")
     if task.retrieves:  # the task selected its queries when it was opened
         return list(items.domains)
     return select(task.request, list(items.domains), errors, task.stratum, task.unit)
@@ -83,7 +83,7 @@ def describe_part(
     return describe_selection(request, chosen, available)
 
 
-def in_words(task: Task, domains: Sequence[str] = ()) -> str:
+def name_data(task: Task, domains: Sequence[str] = ()) -> str:
     """Return the benchmark and the setting of a task, with some domains, for messages."""
     words = (task.request.benchmark, task.setting, f"({', '.join(domains)})" if domains else "")
     return " ".join(filter(None, words))

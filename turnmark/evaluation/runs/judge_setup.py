@@ -12,7 +12,7 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.evaluation.judging.judges import can_grade, open_judges, own_rubrics, panel_notes
 from turnmark.evaluation.judging.panel import Judging
 from turnmark.evaluation.runs.plan import Plan
-from turnmark.evaluation.runs.stored_answers import recorded_runs
+from turnmark.evaluation.runs.stored_answers import read_run_manifests
 from turnmark.evaluation.tasks.declarations import benchmarks
 from turnmark.evaluation.tasks.registry import find_task
 from turnmark.evaluation.tasks.task import Task
@@ -87,7 +87,7 @@ def open_judging(plan: Plan) -> Judging | None:
     )
 
 
-def judge_notes(plan: Plan) -> tuple[str, ...]:
+def note_judges(plan: Plan) -> tuple[str, ...]:
     """Return the notes of a run on its judges: judges that are missing, or that its task has no metrics for."""
     judge, manifest = plan.request.judge, plan.manifest
     if not judge:
@@ -99,5 +99,5 @@ def judge_notes(plan: Plan) -> tuple[str, ...]:
 
 def _tested_generators(plan: Plan) -> list[str]:
     """Return the generators that wrote the samples: that of the run, or those of the runs whose samples are scored."""
-    runs = recorded_runs(plan.request.predictions) if plan.request.scoring else [plan.manifest]
+    runs = read_run_manifests(plan.request.predictions) if plan.request.scoring else [plan.manifest]
     return [run.specs["generator"] for run in runs if run is not None and "generator" in run.specs]

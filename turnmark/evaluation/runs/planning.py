@@ -19,12 +19,12 @@ from turnmark.core.specs import parse_spec
 from turnmark.evaluation.calls.cost_estimates import open_ledger
 from turnmark.evaluation.prompts import own_prompts
 from turnmark.evaluation.records import RunManifest
-from turnmark.evaluation.runs.item_selection import DataItems, describe_part, ids_to_answer, open_task, read_items
+from turnmark.evaluation.runs.item_selection import DataItems, describe_part, open_task, read_items, select_ids
 from turnmark.evaluation.runs.judge_setup import check_judges_can_spend
 from turnmark.evaluation.runs.live_answers import BatchSearch, LiveAnswers
 from turnmark.evaluation.runs.plan import AnswerSource, Plan
 from turnmark.evaluation.runs.sample_scheduler import DEFAULT_DEADLINE, Limits
-from turnmark.evaluation.runs.stored_answers import SHORT_HASH_DIGITS, StoredAnswers, recorded_setting
+from turnmark.evaluation.runs.stored_answers import SHORT_HASH_DIGITS, StoredAnswers, find_recorded_setting
 from turnmark.evaluation.storage.run_folder import (
     check_folder,
     default_folder,
@@ -80,7 +80,7 @@ def plan_run(request: EvalRequest, errors: ErrorCollector | None = None, generat
 def _plan(kind: type[Task], request: EvalRequest, given: Generator | None) -> Plan:
     began = time.perf_counter()
     errors = ErrorCollector()
-    setting = request.setting or recorded_setting(request, errors)
+    setting = request.setting or find_recorded_setting(request, errors)
     setting = setting_of(request.benchmark, setting, errors, request.task)
     specs = check_specs(request, errors)
     answers = errors.collect(kind.read, request.predictions, request.benchmark) if request.scoring else None
@@ -94,7 +94,7 @@ def _plan(kind: type[Task], request: EvalRequest, given: Generator | None) -> Pl
     if stored is not None:
         stored.check(task, items, errors)
     elif task is not None and not request.scoring:
-        chosen = ids_to_answer(task, items, errors)
+        chosen = select_ids(task, items, errors)
     errors.raise_all()
     assert task is not None, "errors.raise_all() raised otherwise"
     notes: list[str] = []
@@ -103,7 +103,7 @@ def _plan(kind: type[Task], request: EvalRequest, given: Generator | None) -> Pl
         task = stored.narrow(task, items)
         chosen = stored.ids_to_score(task, items)
         notes += stored.notes(task, all_domains, chosen)
-        request = stored.selecting(request)
+        request = stored.with_selection(request)
     notes += task.note_items(chosen)
     selection = describe_part(request, task, chosen, items, stored.parts if stored else ())
     manifest = _manifest(request, task, specs, stored, selection)

@@ -22,7 +22,7 @@ from turnmark.evaluation.judging.panel import ROLE, Judging
 from turnmark.evaluation.metric_style import MetricStyle, styles_by_name
 from turnmark.evaluation.records import Breakdowns, Metrics, RunManifest, Sample, Score, Summary
 from turnmark.evaluation.report.sample_browser import note_samples
-from turnmark.evaluation.runs.judge_setup import judge_notes
+from turnmark.evaluation.runs.judge_setup import note_judges
 from turnmark.evaluation.runs.plan import CollectedAnswers, Plan
 from turnmark.evaluation.scores.cluster_statistics import MIN_CLUSTERS
 from turnmark.evaluation.scores.published_results import Extent, RunFacts, find_rows, published_facts
@@ -125,7 +125,7 @@ def summarize(plan: Plan, answers: CollectedAnswers, scored: ScoredRun) -> Summa
     """Return the summary of a scored run, including the usage, specs and notes of its judges."""
     manifest, judging, totals = plan.manifest, scored.judging, scored.totals
     specs, usage = dict(manifest.specs), totals.usage
-    notes = (*plan.notes, *judge_notes(plan), *answers.notes)
+    notes = (*plan.notes, *note_judges(plan), *answers.notes)
     if judging is not None:
         lead = int(manifest.data.demo)  # the note about demo data is always the first
         notes = (*notes[:lead], *judging.warnings(), *notes[lead:], *judging.notes())

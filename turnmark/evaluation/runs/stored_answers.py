@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from turnmark.core.errors import ErrorCollector
 from turnmark.evaluation.records import RunManifest, Sample
-from turnmark.evaluation.runs.item_selection import DataItems, in_words, open_task
+from turnmark.evaluation.runs.item_selection import DataItems, name_data, open_task
 from turnmark.evaluation.runs.plan import CollectedAnswers, Plan
 from turnmark.evaluation.storage.predictions import Answers
 from turnmark.evaluation.storage.run_folder import RunFolder
@@ -27,7 +27,7 @@ SHORT_HASH_DIGITS = 8
 """Digits of a SHA-256 that distinguish files of answers with the same name."""
 
 
-def recorded_runs(paths: Sequence[Path]) -> list[RunManifest | None]:
+def read_run_manifests(paths: Sequence[Path]) -> list[RunManifest | None]:
     """Return the manifest of each run whose folder or file is named; None: a file of another system."""
     manifests: list[RunManifest | None] = []
     for path in paths:
@@ -40,10 +40,10 @@ def recorded_runs(paths: Sequence[Path]) -> list[RunManifest | None]:
     return manifests
 
 
-def recorded_setting(request: EvalRequest, errors: ErrorCollector) -> str | None:
+def find_recorded_setting(request: EvalRequest, errors: ErrorCollector) -> str | None:
     """Return the setting of the runs whose samples are scored; runs of several settings are an error."""
     settings: dict[str | None, Path] = {}
-    for path, manifest in zip(request.predictions, recorded_runs(request.predictions), strict=True):
+    for path, manifest in zip(request.predictions, read_run_manifests(request.predictions), strict=True):
         if manifest is not None and manifest.benchmark == request.benchmark:
             settings.setdefault(manifest.setting, path)
     if len(settings) > 1:
@@ -65,7 +65,7 @@ class StoredAnswers:
     def __init__(self, request: EvalRequest, answers: Answers) -> None:
         self.request, self.answers = request, answers
         self.ids = dict.fromkeys(sample.id for sample in answers.samples)
-        runs = recorded_runs(request.predictions)
+        runs = read_run_manifests(request.predictions)
         self.runs = [run if run is not None and run.benchmark == request.benchmark else None for run in runs]
         partial = [run for run in self.runs if run is not None and (run.limit or run.sample or run.only)]
         self.parts = partial if len(partial) == len(runs) else []
@@ -78,7 +78,7 @@ class StoredAnswers:
         if task is not None and not self.ids.keys() & items.domains.keys():
             errors.add(
                 f"--predictions: none of the {len(self.ids)} ids (the first is {next(iter(self.ids), '')!r}) is in "
-                f"{in_words(task)} in {task.data.name!r}; are they answers to this data?"
+                f"{name_data(task)} in {task.data.name!r}; are they answers to this data?"
             )
 
     def narrow(self, task: Task, items: DataItems) -> Task:
@@ -113,7 +113,7 @@ class StoredAnswers:
         selected = set(select(part, ids, ErrorCollector(), None if task.retrieves else task.stratum, task.unit))
         return selected if selected.issuperset(self.ids) else set(self.ids)
 
-    def selecting(self, request: EvalRequest) -> EvalRequest:
+    def with_selection(self, request: EvalRequest) -> EvalRequest:
         """Return the request with the selection of the run whose samples are scored, if there is one."""
         return _with_selection(request, self.parts[0]) if len(self.parts) == 1 else request
 
@@ -144,7 +144,7 @@ class StoredAnswers:
         unknown = len(self.ids.keys() - set(chosen))
         if unknown:
             noun = "queries of the run" if task.retrieves else "ids of the predictions"
-            yield f"{unknown} {noun} are not in {in_words(task, task.domains)} and are left out"
+            yield f"{unknown} {noun} are not in {name_data(task, task.domains)} and are left out"
 
     def collect(self, plan: Plan, folder: RunFolder, pending: int) -> CollectedAnswers:  # noqa: ARG002
         """See `AnswerSource.collect`. An item without an answer gets a failed sample or an empty ranked list."""
