@@ -17,7 +17,7 @@ from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError, un
 from turnmark.core.flags import AsJson, Request, RequestCommand, command_from
 from turnmark.core.home import home
 from turnmark.core.record import Record
-from turnmark.core.untrusted import one_line
+from turnmark.core.untrusted import count_phrase, one_line
 
 CACHES = {
     "centers": "what the vectors of a multilingual embedder have in common",
@@ -100,7 +100,7 @@ def _sessions() -> Iterator[LocalItem]:
     from turnmark.assistant.sessions.session_files import list_sessions, sessions_folder
 
     for session in list_sessions():
-        turns = "1 turn" if session.turns == 1 else f"{session.turns} turns"
+        turns = count_phrase(session.turns, "turn")
         path = sessions_folder() / f"{session.name}.jsonl"
         yield _item(f"sessions/{session.name}", [path], f"conversation over {session.index}, {turns}")
 

@@ -27,7 +27,7 @@ from turnmark.core.command_line import CommandGroup
 from turnmark.core.console import print_json, stdin_is_terminal, stdin_lines
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.flags import AsJson, Request, RequestCommand, command_from
-from turnmark.core.untrusted import ellipsize, one_line, valid_text
+from turnmark.core.untrusted import count_phrase, ellipsize, one_line, valid_text
 from turnmark.corpora.types import Message
 from turnmark.retrieval.commands import DESCRIBE_NEEDS_FOLDER, DescribeSpec
 
@@ -108,7 +108,7 @@ def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
             failed += 1
             sys.stderr.write(f"turnmark: {one_line(repr(line))}: {one_line(error)}\n")
     if failed:
-        raise TurnmarkError(f"{failed} question{'s' if failed > 1 else ''} could not be answered")
+        raise TurnmarkError(f"{count_phrase(failed, 'question')} could not be answered")
 
 
 def _answer(assistant: Assistant, history: list[Message], question: str, as_json: bool) -> None:
@@ -313,7 +313,7 @@ def list_sessions_command(as_json: AsJson = False) -> None:
     for session in sessions:
         question = ellipsize(one_line(session.question), MAX_QUESTION_CHARACTERS)
         changed = f"{datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}"
-        turns = "1 turn" if session.turns == 1 else f"{session.turns} turns"
+        turns = count_phrase(session.turns, "turn")
         typer.echo(f"{session.name}  {changed}  {turns}  {one_line(session.index)}  {question}")
     if not sessions:
         typer.echo("no session is kept yet")

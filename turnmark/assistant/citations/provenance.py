@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnmark.assistant.types import Citation
-from turnmark.core.untrusted import make_printable, one_line
+from turnmark.core.untrusted import count_phrase, make_printable, one_line
 
 SIGNIFICANT_DIGITS = 15
 """Maximum digits of a real number that are shown; further digits come from its binary form and mean nothing."""
@@ -29,7 +29,7 @@ def provenance_lines(citation: Citation) -> Iterator[str]:
         yield "the rows that it rests on are not known"
     for part in citation.basis:
         shown = f", the first {len(part.rows)}" if part.count > len(part.rows) else ""
-        yield f"rests on {part.count:,} {'row' if part.count == 1 else 'rows'} of {one_line(part.table)}{shown}:"
+        yield f"rests on {count_phrase(part.count, 'row')} of {one_line(part.table)}{shown}:"
         yield f"  {' | '.join(map(one_line, part.columns))}"
         for row in part.rows:
             yield f"  {' | '.join(map(format_cell_value, row))}"

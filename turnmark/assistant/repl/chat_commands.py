@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
@@ -36,7 +36,7 @@ from turnmark.assistant.wording.phrases import is_same_wording
 from turnmark.core.console import stdin_is_terminal
 from turnmark.core.errors import RequestError, TurnmarkError, nearest_name
 from turnmark.core.home import write_atomic
-from turnmark.core.untrusted import make_printable, one_line, valid_text
+from turnmark.core.untrusted import count_phrase, make_printable, one_line, valid_text
 from turnmark.retrieval.index.document_list import document_table, list_documents
 
 KEY_HELP = """\
@@ -123,8 +123,7 @@ def explain(chat: TerminalChat, argument: str) -> None:
     stopped = chat.conversation.stopped
     if stopped and not argument:
         chat.say(f"canceled: {one_line(stopped.question)}", style="bold")
-        for line in _call_lines(stopped.calls):
-            chat.say(line, style="" if line.startswith(" ") else "bold")
+        _say_lines(chat, _call_lines(stopped.calls))
         return
     last = chat.need_last()
     if argument:
@@ -138,12 +137,16 @@ def explain(chat: TerminalChat, argument: str) -> None:
             )
         chat.say(f"[{source.n}] {cite(source)}", style="bold")
         chat.say(make_printable(source.text))
-        for line in provenance_lines(source):
-            chat.say(line, style="" if line.startswith(" ") else "bold")
+        _say_lines(chat, provenance_lines(source))
         if about_picture := picture_line(source):
             chat.say(about_picture, style="dim")
         return
-    for line in trace_lines(last):
+    _say_lines(chat, trace_lines(last))
+
+
+def _say_lines(chat: TerminalChat, lines: Iterable[str]) -> None:
+    """Print lines; those that are not indented are headings."""
+    for line in lines:
         chat.say(line, style="" if line.startswith(" ") else "bold")
 
 
@@ -241,7 +244,7 @@ def _cost_lines(reply: Reply) -> Iterator[str]:
     for role, usage in reply.usage.items():
         cost = f", cost {usage.cost:.4f}" if usage.cost is not None else ""
         cached = f" ({usage.cached_tokens} cached)" if usage.cached_tokens else ""
-        calls = "1 call" if usage.calls == 1 else f"{usage.calls} calls"
+        calls = count_phrase(usage.calls, "call")
         yield f"  {one_line(role)}: {calls}, {usage.prompt_tokens}{cached} + {usage.completion_tokens} tokens{cost}"
     if reply.trace.forms:
         forms = [f"{one_line(step)} {one_line(form)}" for step, form in reply.trace.forms.items()]
@@ -343,10 +346,7 @@ def export_chat(chat: TerminalChat, argument: str) -> None:
         files, note = kiwi_files(exchanges, path)
     else:
         files, note = {path: transcript(exchanges, name)}, ""
-    shown = one_line(path)
-    if benchmark:
-        count = "1 file" if len(files) == 1 else f"{len(files)} files"
-        shown = f"{count} in {one_line(path)}"
+    shown = f"{count_phrase(len(files), 'file')} in {one_line(path)}" if benchmark else one_line(path)
     if any(file.exists() for file in files) and not chat.confirm(f"overwrite {shown}?"):
         raise RequestError(f"{shown}: would overwrite existing files; nothing was written (choose another name)")
     for file, text in files.items():

@@ -31,7 +31,7 @@ from turnmark.assistant.turn.assistant import Assistant
 from turnmark.core.console import stdin_is_terminal, stdin_lines
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.home import home
-from turnmark.core.untrusted import one_line, valid_text
+from turnmark.core.untrusted import count_phrase, one_line, valid_text
 from turnmark.retrieval.types import Query
 
 HISTORY_FILE = "chat_history"
@@ -74,9 +74,8 @@ def run_chat(
         if session.note:
             chat.say(f"note: {session.note}", style="yellow")
         last = chat.conversation.last
-        count = len(chat.conversation.exchanges)
-        plural = "" if count == 1 else "s"
-        chat.say(f"session {session.name}: {count} turn{plural} so far", style="dim")
+        turns = count_phrase(len(chat.conversation.exchanges), "turn")
+        chat.say(f"session {session.name}: {turns} so far", style="dim")
         if last:
             chat.say(f"› {one_line(last.question)}", style="bold")
             show_answer(console, last.reply.model_copy(update={"answer": last.answer}))
@@ -91,8 +90,7 @@ def run_chat(
     finally:
         chat.session.close()
     if chat.failed and not interactive:
-        plural = "" if chat.failed == 1 else "s"
-        raise TurnmarkError(f"{chat.failed} question{plural} could not be answered")
+        raise TurnmarkError(f"{count_phrase(chat.failed, 'question')} could not be answered")
 
 
 def begin_loading(assistant: Assistant) -> None:

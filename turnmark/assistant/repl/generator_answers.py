@@ -23,7 +23,7 @@ from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Reply, Usage
 from turnmark.core.console import print_json
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.core.untrusted import one_line
+from turnmark.core.untrusted import count_phrase, one_line
 from turnmark.corpora.types import Message
 
 LETTERS = "ABCDEFGH"
@@ -149,6 +149,6 @@ def _cost_line(contender: Contender) -> str:
     seconds = f"{contender.seconds:.1f} s"
     if not total.calls:
         return f"no model calls · {seconds}"
-    calls = "1 call" if total.calls == 1 else f"{total.calls} calls"
     cost = f" · cost {total.cost:.4f}" if total.cost is not None else ""
-    return f"{calls} · {total.prompt_tokens:,} tokens in, {total.completion_tokens:,} out{cost} · {seconds}"
+    tokens = f"{total.prompt_tokens:,} tokens in, {total.completion_tokens:,} out"
+    return f"{count_phrase(total.calls, 'call')} · {tokens}{cost} · {seconds}"

@@ -40,7 +40,7 @@ from turnmark.assistant.sessions.conversation import (
     sources_used,
 )
 from turnmark.assistant.types import Event, Reply
-from turnmark.core.untrusted import ellipsize, escape_marks, make_printable, one_line
+from turnmark.core.untrusted import count_phrase, ellipsize, escape_marks, make_printable, one_line
 from turnmark.corpora.text.segmentation import lines
 from turnmark.retrieval.index.index_api import Index
 
@@ -185,7 +185,7 @@ def check_lines(reply: Reply) -> list[str]:
     lines = [f"not in the documents: {one_line(sentence)}" for sentence in unsupported[:MAX_UNSUPPORTED_LINES]]
     more = len(unsupported) - len(lines)
     if more:
-        lines.append(f"not in the documents: {more} more {'sentence' if more == 1 else 'sentences'}")
+        lines.append(f"not in the documents: {count_phrase(more, 'more sentence')}")
     return lines
 
 
@@ -196,7 +196,7 @@ def checks_line(reply: Reply) -> str:
         items.append(calls_line(reply.trace.calls))
     count = len(sources_used(reply))
     if count:
-        items.append("1 section" if count == 1 else f"{count} sections")
+        items.append(count_phrase(count, "section"))
     if len(reply.sub_questions) > 1:
         answered = sum(part.answered for part in reply.sub_questions)
         items.append(f"{answered}/{len(reply.sub_questions)} parts")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, count
 
 from turnmark.assistant.config import EXTRACTIVE_SPEC, AssistantConfig
-from turnmark.assistant.llm.calls.protocols import Generator, make_ready
+from turnmark.assistant.llm.calls.protocols import Generator, traits_of
 from turnmark.assistant.llm.generators.registry import argument_without_folders, open_generator
 from turnmark.assistant.serving.request_bodies import ChatRequest, RejectedRequest, short_name
 from turnmark.assistant.serving.served_indexes import ServedIndexes, open_indexes
@@ -141,7 +141,7 @@ class ServedModels:
                 retriever.search([Query(text="first")], 1)
         for generator in self._generators:
             if generator.generator is not None:
-                make_ready(generator.generator)
+                traits_of(generator.generator).make_ready()
 
     def close(self) -> None:
         """Stop every turn."""

@@ -19,7 +19,7 @@ from turnmark.assistant.sessions.conversation import Exchange, cite, messages, s
 from turnmark.assistant.types import Citation
 from turnmark.assistant.wording.phrases import is_same_wording
 from turnmark.core.errors import RequestError
-from turnmark.core.untrusted import CODE_SPAN, escape_markdown, escape_markdown_line, make_printable
+from turnmark.core.untrusted import CODE_SPAN, count_phrase, escape_markdown, escape_markdown_line, make_printable
 from turnmark.corpora.benchmarks.kiwi import INTERACTIONS
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Passage
@@ -110,7 +110,7 @@ def mtrag_files(
     files = {path: _json_lines(lines) for path, lines in rows.items()}
     files |= {path: "\n".join(lines) + "\n" for path, lines in labels.items()}
     left_out = len(question_starts) - len(rows[task_file])
-    note = f"{_count_phrase(left_out, 'turn')} without a rating or an edit left out" if left_out else ""
+    note = f"{count_phrase(left_out, 'turn')} without a rating or an edit left out" if left_out else ""
     return files, note
 
 
@@ -140,12 +140,8 @@ def kiwi_files(exchanges: Sequence[Exchange], folder: Path) -> tuple[dict[Path, 
     revised = [row for row in rows if row["interaction"] and row["initial_answer"].strip()]
     if not revised:
         raise RequestError("no answer was revised yet; use /revise first")
-    note = f"{_count_phrase(unrated, 'revision')} without a rating written as neutral" if unrated else ""
+    note = f"{count_phrase(unrated, 'revision')} without a rating written as neutral" if unrated else ""
     return {folder / INTERACTIONS[0]: _json_lines(revised)}, note
-
-
-def _count_phrase(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _json_lines(rows: Iterable[Row]) -> str:

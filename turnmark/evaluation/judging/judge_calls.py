@@ -12,7 +12,7 @@ from pathlib import Path
 
 from turnmark.assistant.llm.calls.ledger import Ledger, with_cost
 from turnmark.assistant.llm.calls.prices import Budget, Price, price_of
-from turnmark.assistant.llm.calls.protocols import CONTEXT_TOKENS, GeneratorError, make_ready
+from turnmark.assistant.llm.calls.protocols import CONTEXT_TOKENS, GeneratorError, traits_of
 from turnmark.assistant.llm.calls.thread_pool import (
     DEFAULT_CONCURRENCY,
     MAX_PERMANENT_FAILURES,
@@ -242,7 +242,7 @@ class JudgeCalls:
                     if judge.name not in ready:
                         ready.add(judge.name)
                         with suppress(GeneratorError):  # reported by each call
-                            make_ready(judge.generator)
+                            traits_of(judge.generator).make_ready()
                     yield _Job(sample, case, rubric, judge, key, self.stored(key))
 
     def _judge(self, job: _Job) -> tuple[StoredJudgment, Usage]:

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 
-from turnmark.assistant.llm.calls.protocols import Generator, make_ready
+from turnmark.assistant.llm.calls.protocols import Generator, traits_of
 from turnmark.assistant.llm.calls.tracing import tracing_by_environment
 from turnmark.assistant.llm.generators.replay import ReferenceGenerator
 from turnmark.assistant.turn.assistant import Assistant
@@ -128,7 +128,7 @@ def _open_corpus(plan: Plan, folder: RunFolder | None, name: str) -> Retriever:
 def load_models(plan: Plan, task: Task) -> None:
     """Load the models before the deadline of the first sample begins: loading is slow, and may start a server."""
     if plan.generator is not None:
-        make_ready(plan.generator)
+        traits_of(plan.generator).make_ready()
     if task.retrieves or task.measures_judges:
         return
     embeds = plan.generator is None or task.recorded

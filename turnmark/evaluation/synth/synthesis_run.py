@@ -13,7 +13,7 @@ from pydantic import Field
 
 from turnmark.assistant.llm.calls.ledger import Ledger, price_in
 from turnmark.assistant.llm.calls.prices import load_prices, parse_budget, price_of
-from turnmark.assistant.llm.calls.protocols import Generator, make_ready
+from turnmark.assistant.llm.calls.protocols import Generator, traits_of
 from turnmark.assistant.llm.prompts.prompt_files import check_prompts
 from turnmark.assistant.types import Usage
 from turnmark.core.console import NoProgress, Progress, shown_progress
@@ -205,7 +205,7 @@ def _work(plan: SynthPlan, folder: SynthFolder, ledger: Ledger) -> RunOutcome:
     tokens_in, tokens_out = plan.synthesis.tokens
     ledger.expect(Usage(prompt_tokens=tokens_in, completion_tokens=tokens_out))
     for model in filter(None, (plan.generator, plan.judge)):
-        make_ready(model)
+        traits_of(model).make_ready()
     plan.tools.embed(["load the model"])
     folder.duplicates = Duplicates(plan.tools.embed, list(folder.items()))
     limits = Limits(request.concurrency, ATTEMPT_SECONDS, allowed_failures(request.max_failures, request.n))

@@ -16,7 +16,7 @@ from pathlib import Path
 from turnmark.core.engines import LOCAL
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import home
-from turnmark.core.untrusted import one_line
+from turnmark.core.untrusted import count_phrase, one_line
 from turnmark.corpora.readers import SKIPPED_FOLDERS, is_picture_file, readers
 from turnmark.retrieval.index.build import BuildReport, build_again
 from turnmark.retrieval.search.opened_index import SearchableIndex, indexes_folder
@@ -219,11 +219,11 @@ def describe_changes(report: BuildReport) -> str:
     """Describe what a build changed, e.g. "indexed 2 changed files, 1 document removed in 1.3 s"."""
     parts = []
     if report.changed or not report.gone:
-        parts.append(f"indexed {report.changed} changed file{'' if report.changed == 1 else 's'}")
+        parts.append(f"indexed {count_phrase(report.changed, 'changed file')}")
     if report.described:
-        parts.append(f"{report.described} picture{'' if report.described == 1 else 's'} described")
+        parts.append(f"{count_phrase(report.described, 'picture')} described")
     if report.gone:
-        parts.append(f"{report.gone} document{'' if report.gone == 1 else 's'} removed")
+        parts.append(f"{count_phrase(report.gone, 'document')} removed")
     return f"{', '.join(parts)} in {report.seconds:.1f} s"
 
 

@@ -16,6 +16,7 @@ from turnmark.core import hooks
 from turnmark.core.console import Progress
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
+from turnmark.core.untrusted import count_phrase
 from turnmark.corpora.types import Picture
 
 NO_DESCRIBER = "none"
@@ -56,7 +57,7 @@ class DescribingPlan(Record):
 
     def in_words(self) -> str:
         """Describe the plan in one line."""
-        words = f"{self.pictures:,} picture{'s' if self.pictures != 1 else ''}"
+        words = count_phrase(self.pictures, "picture")
         words += f", {self.cached:,} of them described before" if self.cached else ""
         if not self.missing:
             return words

@@ -325,11 +325,6 @@ def traits_of(generator: Generator) -> GeneratorBase:
     return traits
 
 
-def make_ready(generator: Generator) -> None:
-    """See `GeneratorBase.make_ready`."""
-    traits_of(generator).make_ready()
-
-
 @dataclass
 class Call:
     """The options of a call of `Generator.complete`, completed with the generator's defaults."""

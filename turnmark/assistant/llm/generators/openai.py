@@ -169,17 +169,7 @@ class OpenAIGenerator(ConfiguredGenerator):
                 raise
             self._refused.add("pictures")
             raise PicturesRefused(f"{self._where} takes no pictures: {error}", error.usage) from None
-        return Completion(
-            text=valid_text(received.text),
-            finish_reason=finish_reason(received.finish),
-            usage=Usage(calls=sent, **received.usage)
-            if received.usage
-            else estimate_usage(messages, received.text, sent),
-            model=received.model or self._model,
-            max_tokens=call.limit,
-            estimated=not received.usage,
-            reasoning=valid_text(received.reasoning).strip(),
-        )
+        return self._reply(call, messages, received, sent).completion
 
     def converse(
         self,
@@ -204,12 +194,19 @@ class OpenAIGenerator(ConfiguredGenerator):
                 raise
             self._refused.add("tools")
             raise ToolsRefused(f"{self._where} calls no tools: {error}", error.usage) from None
+        reply = self._reply(call, messages, received, sent)
+        return reply.model_copy(update={"calls": received.calls, "finish_reason": "stop"}) if received.calls else reply
+
+    def _reply(
+        self, call: Call, messages: Sequence[PromptMessage | ToolMessage], received: PartialReply, sent: int
+    ) -> ToolReply:
+        """Return what was received as a reply without calls."""
         used = received.usage
         return ToolReply(
             text=valid_text(received.text),
-            calls=received.calls,
+            calls=(),
             usage=Usage(calls=sent, **used) if used else estimate_usage(messages, received.text, sent),
-            finish_reason="stop" if received.calls else finish_reason(received.finish),
+            finish_reason=finish_reason(received.finish),
             model=received.model or self._model,
             max_tokens=call.limit,
             estimated=not used,

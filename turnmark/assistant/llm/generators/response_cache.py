@@ -27,6 +27,7 @@ from turnmark.assistant.llm.calls.protocols import (
     Completion,
     Generator,
     GeneratorWrapper,
+    OnText,
     PromptMessage,
     Tool,
     ToolMessage,
@@ -131,22 +132,17 @@ class CachedGenerator(GeneratorWrapper):
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         """Return the cached reply, or one from the generator; see `Generator.complete`."""
-        max_tokens, temperature = options.get("max_tokens"), options.get("temperature")
-        schema, on_text = options.get("schema"), options.get("on_text")
-        effective = self.temperature if temperature is None else temperature
+        max_tokens, schema = options.get("max_tokens"), options.get("schema")
         key = self._key(
+            options.get("temperature"),
             messages=[
                 [message.role, message.content, *(picture.sha256 for picture in message.pictures)]
                 for message in messages
             ],
             max_tokens=self.reply_tokens if max_tokens is None else max_tokens,
-            temperature=None if effective is None else float(effective),
             schema=None if schema is None else [schema.__name__, strict_schema(schema)],
         )
-        cached = self._stored(key, Completion)
-        if cached is not None:
-            if on_text is not None:
-                on_text(cached.text)
+        if cached := self._stored(key, Completion, options.get("on_text")):
             return cached
         reply = self.generator.complete(messages, **options)
         if _worth_keeping(reply, schema):
@@ -155,30 +151,28 @@ class CachedGenerator(GeneratorWrapper):
 
     def _converse(self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Any) -> ToolReply:
         """Return the cached reply, or one from the generator; see `ToolGenerator.converse`."""
-        temperature = options.get("temperature")
-        effective = self.temperature if temperature is None else temperature
         key = self._key(
+            options.get("temperature"),
             messages=[message.model_dump(mode="json") for message in messages],
             tools=[tool.model_dump(mode="json") for tool in tools],
             max_tokens=options.get("max_tokens") or self.reply_tokens,
-            temperature=None if effective is None else float(effective),
         )
-        cached = self._stored(key, ToolReply)
-        if cached is not None:
-            if options.get("on_text") is not None:
-                options["on_text"](cached.text)
+        if cached := self._stored(key, ToolReply, options.get("on_text")):
             return cached
         reply: ToolReply = super()._converse(messages, tools, **options)
         if reply.finish_reason == "stop" and (reply.calls or reply.text.strip()) and reply.saved is None:
             self.store.put(key, reply.model_dump_json())
         return reply
 
-    def _key(self, **request: Any) -> str:
+    def _key(self, temperature: float | None, **request: Any) -> str:
+        effective = self.temperature if temperature is None else temperature
+        request["temperature"] = None if effective is None else float(effective)
         parts = {"generator": dict(traits_of(self.generator).identity), "repeat": self.repeat, **request}
         # ASCII with escapes, since a lone surrogate in a prompt cannot be encoded in UTF-8.
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
 
-    def _stored(self, key: str, kind: type[CachedReply]) -> CachedReply | None:
+    def _stored(self, key: str, kind: type[CachedReply], on_text: OnText | None) -> CachedReply | None:
+        """Return the stored reply of a key, and pass its text to `on_text`; None if there is none."""
         text = self.store.get(key)
         if text is None:
             return None
@@ -187,7 +181,10 @@ class CachedGenerator(GeneratorWrapper):
         except ValidationError:  # of another version
             return None
         # Replies of earlier versions were stored together with their reasoning.
-        return strip_reasoning(reply).model_copy(update={"saved": reply.usage, "usage": Usage()})
+        cached = strip_reasoning(reply).model_copy(update={"saved": reply.usage, "usage": Usage()})
+        if on_text is not None:
+            on_text(cached.text)
+        return cached
 
 
 def _worth_keeping(reply: Completion, schema: type[BaseModel] | None) -> bool:

@@ -58,8 +58,3 @@ def fitting_lines(made: Callable[[int], list[str]], most: int, tokens: int) -> l
 def short_line(text: str, most: int) -> str:
     """Return a text on one line of at most `most` characters."""
     return ellipsize(one_line(text), most)
-
-
-def count_phrase(count: int, noun: str) -> str:
-    """Return a count with its noun, e.g. `1 table` or `1,200 tables`."""
-    return f"{count:,} {noun}{'s'[: count != 1]}"

@@ -21,7 +21,6 @@ from turnmark.assistant.llm.prompts.tool_definitions import (
     MAX_NAME_CHARACTERS,
     WHERE_DESCRIPTION,
     Result,
-    count_phrase,
     define_tool,
     fitting_lines,
     is_computed,
@@ -36,7 +35,7 @@ from turnmark.assistant.steps.retrieve.retrieve_sections import grow_sections, h
 from turnmark.assistant.steps.step_results import Evidence, SourceList
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.core.errors import RequestError
-from turnmark.core.untrusted import one_line
+from turnmark.core.untrusted import count_phrase, one_line
 from turnmark.corpora.types import Passage, without_continued
 from turnmark.retrieval.collection import MAX_PATTERN_CHARACTERS, Collection, MatchingLine
 from turnmark.retrieval.storage.passage_store import WHERE_KEYS, DocumentEntry

@@ -24,7 +24,7 @@ from turnmark.assistant.llm.calls.protocols import (
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
 from turnmark.assistant.llm.prompts.structured_output import WrittenText, complete_text, merge_roles
-from turnmark.assistant.llm.prompts.tool_definitions import MAX_NAME_CHARACTERS, Result, count_phrase
+from turnmark.assistant.llm.prompts.tool_definitions import MAX_NAME_CHARACTERS, Result
 from turnmark.assistant.steps.agent.document_tools import DocumentTools
 from turnmark.assistant.steps.answer.answer_llm import draft_of_model, turn_prompt
 from turnmark.assistant.steps.answer.outlines import is_navigation
@@ -40,6 +40,7 @@ from turnmark.assistant.steps.step_results import (
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.prompt_languages import languages_to_search
 from turnmark.assistant.types import ToolUse, Usage
+from turnmark.core.untrusted import count_phrase
 from turnmark.retrieval.types import Hit
 
 MAX_ROUNDS, MAX_CALLS_PER_ROUND = 8, 8

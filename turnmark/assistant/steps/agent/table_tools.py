@@ -16,7 +16,6 @@ from turnmark.assistant.llm.prompts.tool_definitions import (
     MAX_ARGUMENT_CHARACTERS,
     SQL_ID,
     Result,
-    count_phrase,
     define_tool,
     fitting_lines,
     short_line,
@@ -24,7 +23,7 @@ from turnmark.assistant.llm.prompts.tool_definitions import (
 from turnmark.assistant.steps.answer.answer_llm import format_section
 from turnmark.assistant.steps.retrieve.long_tables import MAX_WHOLE_ROWS, count_rows, is_row_of
 from turnmark.assistant.steps.step_results import Computation, SourceList
-from turnmark.core.untrusted import escape_marks, one_line, quote_lines
+from turnmark.core.untrusted import count_phrase, escape_marks, one_line, quote_lines
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.tables.table_records import QueryResult, StoredTable, TableColumn
 from turnmark.retrieval.tables.table_store import FoundTable, TableStore
