@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.assistant.manual import SECOND, write_manual
 from tests.assistant.mcp_client import over_stdio, program
-from tests.assistant.notes import notes
+from tests.assistant.notes import notes, over
 from tests.assistant.serving import write_token
 from tests.conftest import DEMO, ROOT
 from tests.opened import assistant_over
@@ -486,8 +486,7 @@ def test_section_includes_its_subsections(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     long = "\n\n".join(f"Paragraph {n} says that {'very ' * 60}much is to be read." for n in range(12))
     text = f"# Guide\n\nHello.\n\n## Care\n\n{long}\n\n### Oil\n\nOil it.\n\n### Rust\n\nScrub it.\n\n## Use\n\nCut.\n"
-    build_index(notes(tmp_path / "n", guide=text), "n", retriever="bm25")
-    guide = ServedDocuments(ServedIndexes({"n": assistant_over("n")}))
+    guide = ServedDocuments(ServedIndexes({"n": over(tmp_path, guide=text)}))
     document = next(guide.entries())[1].document
     care = guide.read(ReadArguments(document=document, section="care"))
     assert care.text.startswith("## Care\n")
@@ -500,17 +499,15 @@ def test_section_includes_its_subsections(tmp_path, monkeypatch):
 def test_finds_documents_regardless_of_accent_encoding(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     composed, apart = (unicodedata.normalize(form, "Übersicht") for form in ("NFC", "NFD"))
-    build_index(notes(tmp_path / "n", **{apart: "# Lamp\n\nLamps are green.\n"}), "n", retriever="bm25")
-    served = ServedDocuments(ServedIndexes({"n": assistant_over("n")}))
+    served = ServedDocuments(ServedIndexes({"n": over(tmp_path, **{apart: "# Lamp\n\nLamps are green.\n"})}))
     for name in (composed, apart):
         assert "green" in served.read(ReadArguments(document=f"{name}.md")).text
 
 
 def test_page_is_where_the_text_starts(tmp_path, monkeypatch):
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
-    (tmp_path / "n").mkdir()
-    write_manual(tmp_path / "n" / "wheel.pdf")
-    build_index(tmp_path / "n", "n", retriever="bm25")
+    write_manual(tmp_path / "wheel.pdf")
+    build_index(tmp_path / "wheel.pdf", "n", retriever="bm25")
     served = ServedDocuments(ServedIndexes({"n": assistant_over("n")}))
     second = served.text("n", "wheel.pdf").index(SECOND[:20])
     for start, page in ((0, 1), (second - 20, 1), (second, 2), (second + 20, 2)):

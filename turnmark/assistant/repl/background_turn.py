@@ -82,7 +82,7 @@ class TurnInBackground:
         return not self._thread.is_alive()
 
     def reply(self) -> tuple[Reply, str]:
-        """Wait for the checks; return the reply, and why it could not be checked ("": it was)."""
+        """Wait for the checks; return the reply, and why it could not be checked (empty if it was)."""
         while self._thread.is_alive():
             self._thread.join(POLL_SECONDS)
         if self._checked is not None:

@@ -88,7 +88,7 @@ def _existing_file(name: str) -> Path:
 
 
 def read_session(name: str) -> tuple[Conversation, str]:
-    """Read a saved conversation; return it with a note on lines that could not be read ("" if there are none)."""
+    """Read a saved conversation; return it with a note on lines that could not be read, which may be empty."""
     events, note = _read_events(name)
     return _apply_events(events, name), note
 

@@ -103,7 +103,7 @@ class LlamaIndexGenerator(GeneratorBase):
     def _run(
         self, messages: Sequence[PromptMessage], options: dict[str, Any], deadline: float, on_text: OnText | None
     ) -> tuple[Any, str]:
-        """Return the LLM's last response and its finish reason ("": unknown).
+        """Return the LLM's last response and its finish reason, which is empty if it is unknown.
 
         The LLM runs in another thread, which a deadline or Ctrl-C abandons.
         """

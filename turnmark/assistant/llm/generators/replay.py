@@ -1,8 +1,9 @@
 """Replay scripted replies: `replay:FILE`, for demonstrations, tests and repeatable runs, without a network.
 
 FILE has one JSON object on each line: `{"text": …, "match": …, "finish_reason": …}`; only `text` is required. A call
-takes the first unused line whose `match` occurs in the last message, else the first unused line without `match`; each
-line is used once. `finish_reason` is `stop` (default), `length`, `content_filter` or `other`. Blank lines are skipped.
+takes the first unused line whose `match` occurs in the last message; if there is none, it takes the first unused line
+without `match`. Each line is used once. `finish_reason` is `stop` (default), `length`, `content_filter` or `other`.
+Blank lines are skipped.
 
 Options: `delay` seconds before each word of a stream, `context` tokens, `size`.
 """

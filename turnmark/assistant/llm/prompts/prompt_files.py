@@ -188,7 +188,7 @@ class PromptFolder:
         return tuple(name for name in names if name in self.replaceable and (directory / f"{name}.txt").is_file())
 
     def load(self, name: str, directory: Path | None = None) -> Prompt:
-        """Load a prompt: `NAME.txt` in `directory` if it exists, else the built-in one.
+        """Load a prompt: `NAME.txt` in `directory` if it exists, otherwise the built-in one.
 
         Raises:
             RequestError: there is no such prompt, or the user's file is wrong.
