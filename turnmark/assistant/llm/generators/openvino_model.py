@@ -108,9 +108,13 @@ class LocalModel:
 
         Args:
             limit: maximum tokens of the reply.
-            schema: JSON schema that the reply keeps to; `UnsupportedGrammar` if that cannot be.
-            check: called before every step; whatever it raises ends the generation and travels on.
-            on_tokens: gets all tokens so far after every step that wrote one.
+            schema: JSON schema that the reply must follow; empty: none.
+            check: called before every step. An exception that it raises ends the generation and is raised again.
+            on_tokens: called with all tokens so far after every step that wrote one.
+
+        Raises:
+            UnsupportedGrammar: the library cannot decode by the schema.
+            GeneratorError: the prompt does not fit, or the library failed.
         """
         import numpy as np
 
