@@ -9,10 +9,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import httpx
+import openai
 
 from tests.conftest import ROOT
 from tests.patience import PATIENCE
@@ -42,6 +44,11 @@ class Server:
 
     def get(self, path: str, **headers: str) -> httpx.Response:
         return httpx.get(f"{self.url}{path}", headers={**self.headers, **headers}, timeout=PATIENCE)
+
+    @cached_property
+    def client(self) -> openai.OpenAI:
+        """OpenAI's own client of this server, without retries."""
+        return openai.OpenAI(base_url=f"{self.url}/v1", api_key="none", max_retries=0)
 
     def end(self, with_signal: int) -> tuple[int, str]:
         """Send a signal; return the exit code and the output."""

@@ -75,9 +75,8 @@ def test_models_are_listed_without_the_address_of_the_language_model(server, end
     ],
 )
 def test_request_chooses_the_model_in_both_forms(server, model, answered, generator):
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-    chat = client.chat.completions.create(model=model, messages=[{"role": "user", "content": DISK}])
-    response = client.responses.create(model=model, input=DISK)
+    chat = server.client.chat.completions.create(model=model, messages=[{"role": "user", "content": DISK}])
+    response = server.client.responses.create(model=model, input=DISK)
     full_name = model if "/" in model else f"{model}/extractive"
     for reply in (chat, response):
         assert reply.model == full_name
@@ -90,9 +89,8 @@ def test_unknown_model_is_refused_with_all_names(server):
         ("chat/completions", {"messages": [{"role": "user", "content": DISK}]}),
         ("responses", {"input": DISK}),
     ):
-        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
         with pytest.raises(openai.NotFoundError) as raised:
-            client.post(f"/{path}", body={"model": "gpt-4o", **body}, cast_to=object)
+            server.client.post(f"/{path}", body={"model": "gpt-4o", **body}, cast_to=object)
         assert raised.value.code == "model_not_found"
         assert raised.value.param == "model"
         assert all(repr(name) in raised.value.message for name in NAMES)

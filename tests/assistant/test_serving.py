@@ -338,28 +338,26 @@ typer.echo = echo
 
 
 def test_official_client_can_chat(server):
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-    assert [listed_model.id for listed_model in client.models.list()] == ["demo"]
+    assert [listed_model.id for listed_model in server.client.models.list()] == ["demo"]
     ask = {"model": "demo", "messages": [{"role": "user", "content": ASK}]}
-    completion = client.chat.completions.create(**ask, temperature=0)
+    completion = server.client.chat.completions.create(**ask, temperature=0)
     text = completion.choices[0].message.content
     assert "[^1]" in text
     assert completion.model_extra["turnmark"]["decision"] == "answer"
     assert completion.model_extra["turnmark"]["ignored"] == ["temperature"]
-    chunks = list(client.chat.completions.create(**ask, stream=True, stream_options={"include_usage": True}))
+    chunks = list(server.client.chat.completions.create(**ask, stream=True, stream_options={"include_usage": True}))
     assert "".join(choice.delta.content or "" for chunk in chunks for choice in chunk.choices) == text
     assert chunks[-2].choices[0].finish_reason == "stop"
     assert (chunks[-1].choices, chunks[-1].usage.total_tokens) == ([], 0)
     assert len({chunk.id for chunk in chunks}) == 1
-    plain = client.chat.completions.create(**ask, extra_body={"turnmark": {"footnotes": False}})
+    plain = server.client.chat.completions.create(**ask, extra_body={"turnmark": {"footnotes": False}})
     assert "[1]" in plain.choices[0].message.content
     assert "[^1]" not in plain.choices[0].message.content
 
 
 def test_official_client_can_use_responses(server):
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-    chat = client.chat.completions.create(model="demo", messages=[{"role": "user", "content": ASK}])
-    response = client.responses.create(
+    chat = server.client.chat.completions.create(model="demo", messages=[{"role": "user", "content": ASK}])
+    response = server.client.responses.create(
         model="demo", input=ASK, instructions="Be brief.", temperature=0, store=False,
     )  # fmt: skip
     assert response.output_text == chat.choices[0].message.content
@@ -375,20 +373,19 @@ def test_official_client_can_use_responses(server):
         assert (annotation.type, annotation.file_id, annotation.filename) == (
             "file_citation", citation["id"], citation["document"],
         )  # fmt: skip
-    said_before = [{"role": "user", "content": ASK}, *response.output]
-    on = client.responses.create(model="demo", input=[*said_before, {"role": "user", "content": "What do I need?"}])
+    messages = [{"role": "user", "content": ASK}, *response.output, {"role": "user", "content": "What do I need?"}]
+    on = server.client.responses.create(model="demo", input=messages)
     assert on.model_extra["turnmark"]["question"] == "What do I need?"
-    plain = client.responses.create(model="demo", input=ASK, extra_body={"turnmark": {"footnotes": False}})
+    plain = server.client.responses.create(model="demo", input=ASK, extra_body={"turnmark": {"footnotes": False}})
     place = plain.output[0].content[0].annotations[0].index
     assert plain.output_text[place:].startswith("[")
     assert "[^" not in plain.output_text
 
 
 def test_official_client_can_stream_responses(server):
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-    text = client.responses.create(model="demo", input=ASK).output_text
+    text = server.client.responses.create(model="demo", input=ASK).output_text
     extra = {"turnmark": {"events": True}}
-    events = list(client.responses.create(model="demo", input=ASK, stream=True, extra_body=extra))
+    events = list(server.client.responses.create(model="demo", input=ASK, stream=True, extra_body=extra))
     assert [event.sequence_number for event in events] == list(range(len(events)))
     kinds = [event.type for event in events]
     assert kinds[0] == "response.created"
@@ -399,7 +396,7 @@ def test_official_client_can_stream_responses(server):
     assert "".join(event.delta for event in events if event.type == "response.output_text.delta") == text
     steps = [event.model_extra["turnmark"]["event"]["step"] for event in events if "turnmark" in event.model_extra]
     assert list(dict.fromkeys(steps)) == ["understand", "retrieve", "decide", "answer", "verify"]
-    with client.responses.stream(model="demo", input=ASK) as stream:
+    with server.client.responses.stream(model="demo", input=ASK) as stream:
         assert not [event for event in stream if event.type == "response.output_text.delta" and not event.delta]
         final = stream.get_final_response()
     assert final.output_text == text
@@ -414,13 +411,12 @@ def test_official_client_sees_tool_calls_in_responses(home, plain_home, said_fir
         ScriptedServer(*replies, *replies, *replies, Say("{}"), Say("As said [1].")) as endpoint,
         serving(plain_home, "--generator", f"openai:tiny@{endpoint.url}?retries=0") as running,
     ):
-        client = openai.OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0)
-        response = client.responses.create(model="demo", input=ASK)
+        response = running.client.responses.create(model="demo", input=ASK)
         call, message = response.output
         assert (call.type, call.name, json.loads(call.arguments)) == ("mcp_call", "grep", {"asked": "starter"})
         assert re.match(r"\d+ times? in .* of 80 documents \[\d+\]$", call.output)
         assert "Fed weekly" in message.content[0].text
-        events = list(client.responses.create(model="demo", input=ASK, stream=True))
+        events = list(running.client.responses.create(model="demo", input=ASK, stream=True))
         assert [event.sequence_number for event in events] == list(range(len(events)))
         kinds = [event.type for event in events]
         assert [kind for kind in kinds if "mcp" in kind] == [
@@ -435,11 +431,11 @@ def test_official_client_sees_tool_calls_in_responses(home, plain_home, said_fir
         first = "message" if said_first else "mcp_call"
         assert final.output[0].type == first
         assert {item.type for item in final.output} == {"message", "mcp_call"}
-        with client.responses.stream(model="demo", input=ASK) as stream:
+        with running.client.responses.stream(model="demo", input=ASK) as stream:
             accumulated = stream.get_final_response()
         assert "Fed weekly" in accumulated.output_text
         conversation = [{"role": "user", "content": ASK}, *response.output, {"role": "user", "content": "Really?"}]
-        assert "As said" in client.responses.create(model="demo", input=conversation).output_text
+        assert "As said" in running.client.responses.create(model="demo", input=conversation).output_text
 
 
 @pytest.mark.parametrize(
@@ -460,9 +456,8 @@ def test_official_client_sees_tool_calls_in_responses(home, plain_home, said_fir
     ],
 )
 def test_responses_refuse_invalid_requests(server, fields, param, words):
-    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
     with pytest.raises(openai.BadRequestError) as raised:
-        client.responses.create(**{"model": "demo", "input": ASK, **fields})
+        server.client.responses.create(**{"model": "demo", "input": ASK, **fields})
     assert raised.value.body["param"] == param
     assert words in raised.value.body["message"]
 
@@ -472,12 +467,11 @@ def test_failing_model_ends_a_stream_of_responses(home, plain_home):
         ScriptedServer(Status(500)) as endpoint,
         serving(plain_home, "--generator", f"openai:tiny@{endpoint.url}?retries=0") as running,
     ):
-        client = openai.OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0)
-        *_, last = client.responses.create(model="demo", input=ASK, stream=True)
+        *_, last = running.client.responses.create(model="demo", input=ASK, stream=True)
         assert (last.type, last.response.status) == ("response.failed", "failed")
         assert last.response.error.message.startswith("the server's language model cannot be reached or failed;")
         with pytest.raises(openai.InternalServerError):
-            client.responses.create(model="demo", input=ASK)
+            running.client.responses.create(model="demo", input=ASK)
 
 
 def test_public_address_needs_a_token(turnmark, home, monkeypatch):

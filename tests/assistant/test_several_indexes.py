@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import openai
 import pytest
 
 import turnmark as tm
@@ -150,11 +149,10 @@ def test_serves_a_list_of_indexes_with_spaces_under_its_name(two):
     with serving(two / "state", indexes=("home, work",)) as server:
         model, *_ = server.get("/v1/models").json()["data"]
         assert (model["id"], model["turnmark"]["documents"]) == ("home,work", 3)
-        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
-        assert client.models.retrieve("home,work").id == "home,work"
+        assert server.client.models.retrieve("home,work").id == "home,work"
         asked = [{"role": "user", "content": SERVER}]
-        completion = client.chat.completions.create(model="home,work", messages=asked)
-        response = client.responses.create(model="home,work", input=SERVER)
+        completion = server.client.chat.completions.create(model="home,work", messages=asked)
+        response = server.client.responses.create(model="home,work", input=SERVER)
         for replied in (completion, response):
             assert replied.model_extra["turnmark"]["citations"][0]["index"] == "work"
         assert "work: setup.md" in completion.choices[0].message.content
