@@ -32,7 +32,7 @@ class Shrug:
 
     name = "decide"
 
-    def __call__(self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence) -> Assessment:
+    def __call__(self, turn: Turn, evidence: Evidence) -> Assessment:
         about = "kettle" in turn.message
         judgment = Judgment(decision="unknown" if about else "answer", confidence=0.5, reason="shrugged")
         return assess([judgment] * len(evidence.parts))

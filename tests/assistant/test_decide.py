@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.assistant.notes import evidence_of, understood_as
+from tests.assistant.notes import evidence_of
 from tests.assistant.notes import hit as hit_of
 from tests.opened import assistant_over
 from turnmark.assistant.steps.decide import (
@@ -127,7 +127,7 @@ def test_narrower_query_starts_with_missing_words(text, query):
 def test_searches_again_for_uncertain_parts_without_given_evidence(given, searches_again):
     thin = hit(1, "The toaster was made by Ada Berg.", MIN_ANSWER_CONFIDENCE - 0.05)
     evidence = evidence_of(PartEvidence(QUESTION, QUESTION, hits=(thin,)))
-    assessment = DecisionByRules()(Turn(QUESTION, evidence=given), understood_as(QUESTION), evidence)
+    assessment = DecisionByRules()(Turn(QUESTION, evidence=given), evidence)
     assert any(assessment.narrower_queries) is searches_again
     assert [max_rounds(step) for step in (RepeatedSearch(), SingleSearch())] == [2, 1]
 
@@ -137,5 +137,5 @@ def test_model_gets_weak_evidence_too(cosine, decision):
     question = "How high is it?"
     hits = () if cosine is None else (hit(1, "Otters.", cosine),)
     evidence = evidence_of(PartEvidence(question, question, hits=hits))
-    judgment = DecisionByModel()(Turn(question), understood_as(question), evidence).judgment
+    judgment = DecisionByModel()(Turn(question), evidence).judgment
     assert (judgment.decision, judgment.confidence) == (decision, cosine or 0.0)

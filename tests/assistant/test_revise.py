@@ -92,7 +92,7 @@ TWO_QUOTES = f"Boats › Size\n{PROSE}\n\nBoats › Fares\nA ticket costs £7."
         (STEPS, "as a list", "- Hold it.\n- Wait.\n- Go on."),
         (PROSE, "only the last two, as a list", "- She carries six cars.\n- Otters follow her."),
         (PROSE, "shorter and in simpler words", ""),
-        (PROSE, "shorter", "She carries six cars."),
+        (PROSE, "shorter", "The boat is old."),
         (TWO_QUOTES, "shorter", f"Boats › Size\n{PROSE}"),
         (PROSE, "only the first two", "The boat is old. She carries six cars."),
         (PROSE, "without the last sentence", "The boat is old. She carries six cars."),

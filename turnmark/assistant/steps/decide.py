@@ -12,23 +12,18 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from turnmark.assistant.citations.marks import lines_of
-from turnmark.assistant.steps.answer.answer_quotes import rate_lines
-from turnmark.assistant.steps.answer.outlines import only_names
 from turnmark.assistant.steps.retrieve.identifiers import judge_identifiers
 from turnmark.assistant.steps.retrieve.long_tables import long_tables
-from turnmark.assistant.steps.step_results import Assessment, Evidence, PartEvidence, UnderstoodMessage, assess
+from turnmark.assistant.steps.step_results import Assessment, Evidence, PartEvidence, assess
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.understand_rules import (
-    MAX_NAME_TERMS,
     may_be_standalone,
-    refers_back,
     terms_of,
 )
 from turnmark.assistant.steps.verify.claim_support import coverage, language_of_sources, stems
 from turnmark.assistant.types import Judgment
-from turnmark.corpora.text.function_words import content_words, language_of
+from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.text.languages import ENGLISH
-from turnmark.corpora.types import Passage
 from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import Hit
 
@@ -55,40 +50,6 @@ def rows_to_compute(turn: Turn, part: PartEvidence) -> int:
     return table.rows if table else 0
 
 
-def topic_stems(turn: Turn, topic: Sequence[str], part: PartEvidence) -> frozenset[str]:
-    """Return the stems of the topic that a part refers back to; empty if it refers to nothing, or to a long question.
-
-    The terms of a long question are in too many passages to tell which of them are about it.
-    """
-    likely = (turn.language, *turn.languages)
-    if turn.trusted or not 0 < len(topic) <= MAX_NAME_TERMS or not refers_back(part.text, likely):
-        return frozenset()
-    return stems(" ".join(terms_of(" ".join(topic), likely)), _language(part))
-
-
-def is_off_topic(turn: Turn, topic: frozenset[str], part: PartEvidence, quoted: Hit) -> bool:
-    """Return whether only a passage about something else has the words of a message that refers back to a topic.
-
-    Either it is the passage to quote, or that passage is about the topic and has none of these words.
-    """
-    own = stems(" ".join(terms_of(part.text, (turn.language, *turn.languages))), _language(part)) - topic
-    if not own:
-        return False
-    found = _stems_of(quoted.passage, part)
-    if not topic & found:
-        return bool(own & found)
-    others = (_stems_of(hit.passage, part) for hit in part.hits)
-    return not own & found and any(own <= other and not other & topic for other in others)
-
-
-def _language(part: PartEvidence) -> str:
-    return language_of_sources([hit.passage.text for hit in part.hits], part.text)
-
-
-def _stems_of(passage: Passage, part: PartEvidence) -> frozenset[str]:
-    return stems(f"{passage.heading} {passage.text}", _language(part))
-
-
 COMPARED_HITS = 3
 """Number of hits whose lines or words are compared with the question."""
 MIN_PARTIAL_CONFIDENCE, MIN_ANSWER_CONFIDENCE, MAX_PARTIAL_RANGE = 0.28, 0.40, 0.12
@@ -104,7 +65,7 @@ class DecisionByRules:
 
     name = "decide"
 
-    def __call__(self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence, /) -> Assessment:
+    def __call__(self, turn: Turn, evidence: Evidence, /) -> Assessment:
         level = turn.retriever.sure_from() if turn.retriever else None
         judgments, narrower_queries = [], []
         for part in evidence.parts:
@@ -114,7 +75,7 @@ class DecisionByRules:
             if not turn.trusted:
                 judgment = judge_identifiers(part.text, part.hits, judgment)
             if judgment.decision == "answer":
-                reason = _reason_to_doubt(turn, understood, part, _may_be_unsure(part, judgment, level))
+                reason = _reason_to_doubt(turn, part)
                 judgment = judgment.model_copy(update={"decision": "partial", "reason": reason}) if reason else judgment
             judgments.append(judgment)
         return assess(judgments, narrower_queries)
@@ -135,48 +96,25 @@ def _is_foreign(turn: Turn) -> bool:
 
 MIN_KNOWN_SHARE = 0.4
 """Minimum share of a word's terms in one passage of the index for the word to count as known."""
-UNKNOWN_WORD_MARGIN = 0.05
-"""Maximum distance of the confidence from the minimum of a sure answer at which an unknown word makes it unsure. In the
-tuning halves of the German, French, Chinese and Japanese conversations this raises the unanswerable questions that are
-refused or hedged from 7 to 13 of 15, and the answerable ones from 28 to 38 of 121."""
 
 
-def _reason_to_doubt(turn: Turn, understood: UnderstoodMessage, part: PartEvidence, may_be_unsure: bool) -> str:
-    """Return why a sure answer is not sure: a word or the topic that its evidence does not have, or rows over which it
-    would have to be computed; "" if it is sure.
-
-    Args:
-        may_be_unsure: whether a word that no passage has is a reason.
-    """
-    word = _unknown_word(turn, part) if may_be_unsure else ""
-    if word := word or _unknown_name(turn, part):
-        return f"“{word}” is in no passage"
-    if not turn.trusted and (rows := rows_to_compute(turn, part)):
-        return f"it takes a model that computes over {rows:,} rows"
-    return "the passage does not mention what the message refers to" if _is_off_topic(turn, understood, part) else ""
-
-
-def _is_off_topic(turn: Turn, understood: UnderstoodMessage, part: PartEvidence) -> bool:
-    """Return whether the passage to quote is not about the topic that a message refers back to."""
-    topic = topic_stems(turn, understood.understanding.topic, part)
-    if not topic:
-        return False
-    ranked = rate_lines(part, turn.embed)
-    return bool(ranked) and is_off_topic(turn, topic, part, [*part.hits, *part.tables][ranked[0].hit])
-
-
-MAX_CAPITALIZED_SHARE = 0.6
-"""Maximum share of capitalized words in a question whose capitals mark names."""
+def _reason_to_doubt(turn: Turn, part: PartEvidence) -> str:
+    """Return why a sure answer is not sure: a name that no passage has, or rows over which it would have to be
+    computed; "" if it is sure."""
+    if turn.trusted:
+        return ""
+    if name := _unknown_name(turn, part):
+        return f"“{name}” is in no passage"
+    rows = rows_to_compute(turn, part)
+    return f"it takes a model that computes over {rows:,} rows" if rows else ""
 
 
 def _unknown_name(turn: Turn, part: PartEvidence) -> str:
     """Return a name in an English question that no passage of the index has; "" if there is none."""
-    if turn.trusted or turn.language != ENGLISH:
+    if turn.language != ENGLISH:
         return ""
     typed = part.text.split()
     capitalized = [word for word in typed if word[:1].isupper()]
-    if len(capitalized) > MAX_CAPITALIZED_SHARE * len(typed):
-        return ""
     after_sentence = {word for before, word in pairwise(("?", *typed)) if before.endswith((".", "?", "!", ":"))}
     terms = {*terms_of(part.text)}
     names = [word.strip(_PUNCTUATION) for word in capitalized if word not in after_sentence]
@@ -188,31 +126,12 @@ def _unknown_name(turn: Turn, part: PartEvidence) -> str:
 _PUNCTUATION = "\"'“”‘’().,;:?!"
 
 
-def _may_be_unsure(part: PartEvidence, judgment: Judgment, level: float | None) -> bool:
-    """Return whether a word that no passage has makes a sure answer unsure: without cosines always."""
-    if all(hit.similarity is None for hit in part.hits):
-        return True
-    return judgment.confidence < (MIN_ANSWER_CONFIDENCE if level is None else level) + UNKNOWN_WORD_MARGIN
-
-
-def _unknown_word(turn: Turn, part: PartEvidence) -> str:
-    """Return a word of a part's topic that no passage of the index has; "" if there is none.
-
-    Not in English, whose thresholds were chosen on conversations.
-    """
-    if turn.trusted or turn.language == ENGLISH or _is_foreign(turn):
-        return ""
-    terms = terms_of(part.text, turn.languages)
-    shares = turn.word_shares(terms)
-    return next((term for term, share in zip(terms, shares, strict=False) if share < MIN_KNOWN_SHARE), "")
-
-
 class DecisionByModel:
     """Decide step for a large model: `unknown` if nothing was found; otherwise the model decides while it answers."""
 
     name = "decide"
 
-    def __call__(self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence, /) -> Assessment:  # noqa: ARG002
+    def __call__(self, turn: Turn, evidence: Evidence, /) -> Assessment:
         judgments = []
         for part in evidence.parts:
             confidence = confidence_of(wordings_of(part, turn.languages), part.hits, turn.embed) if part.hits else 0.0
@@ -247,9 +166,6 @@ def grade_evidence(
     confidence = confidence_of(questions, hits, embed)
     if trusted:
         return Judgment(decision="answer", confidence=confidence, reason="given passages")
-    if cosines and confidence >= unsure and _shares_no_word(questions[0], hits):
-        reason = "no word of the question is in the passages"
-        return Judgment(decision="partial", confidence=confidence, reason=reason)
     if confidence < unknown:
         reason = f"confidence {confidence:.2f} is below {unknown:.2f}"
         return Judgment(decision="unknown", confidence=confidence, reason=reason)
@@ -258,18 +174,6 @@ def grade_evidence(
         return Judgment(decision="partial", confidence=confidence, reason=reason)
     reason = f"confidence {confidence:.2f} reaches {unsure:.2f}"
     return Judgment(decision="answer", confidence=confidence, reason=reason)
-
-
-def _shares_no_word(question: str, hits: Sequence[Hit]) -> bool:
-    """Return whether passages have no content word of a question in their own language, English left out.
-
-    Cosines of an embedder that was made for English are high for any two Russian texts.
-    """
-    texts = [hit.passage.indexed_text for hit in hits[:COMPARED_HITS]]
-    language = language_of_sources(texts, question)
-    if language == ENGLISH or language_of(question) != language:
-        return False
-    return coverage(question, texts) == 0.0
 
 
 def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> float:
@@ -288,7 +192,7 @@ def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | 
     line_texts: dict[str, None] = {}  # an ordered set
     for hit in hits[:COMPARED_HITS]:
         for line in lines_of(hit.passage):
-            if line.can_answer and line.text and not only_names(line, hit.passage, questions[0]):
+            if line.can_answer and line.text:
                 line_texts[line.in_context(hit.passage.title)] = None
     passages = [hit.passage.indexed_text for hit in hits]
     vectors = embed([*questions, *passages, *line_texts])

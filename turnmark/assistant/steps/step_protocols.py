@@ -46,7 +46,7 @@ class DecideStep(Protocol):
 
     name: str
 
-    def __call__(self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence, /) -> Assessment: ...
+    def __call__(self, turn: Turn, evidence: Evidence, /) -> Assessment: ...
 
 
 class AnswerStep(Protocol):

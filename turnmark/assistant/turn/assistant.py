@@ -188,11 +188,11 @@ class Assistant:
                 understood = understood.as_revision(message)
             else:
                 found = turn.run(steps.retrieve, understood, None, None)
-                assessment = turn.run(steps.decide, understood, found)
+                assessment = turn.run(steps.decide, found)
                 for _ in range(max_rounds(steps.retrieve) - 1):
                     if any(assessment.narrower_queries):
                         found = turn.run(steps.retrieve, understood, found, assessment)
-                        assessment = turn.run(steps.decide, understood, found)
+                        assessment = turn.run(steps.decide, found)
                 draft = turn.run(steps.answer, understood, found, assessment)
             on_answer(reply_of(turn, understood, draft))
             checked = turn.run(steps.verify, understood, draft)

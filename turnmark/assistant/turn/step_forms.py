@@ -7,7 +7,7 @@ before it, and returns its own result:
 
     understand(turn) -> UnderstoodMessage
     retrieve(turn, understood, found, assessment) -> Evidence
-    decide(turn, understood, evidence) -> Assessment
+    decide(turn, evidence) -> Assessment
     answer(turn, understood, evidence, assessment) -> Draft
     revise(turn, understood) -> Draft
     verify(turn, understood, draft) -> CheckedDraft

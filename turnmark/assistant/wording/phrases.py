@@ -40,11 +40,8 @@ class Phrases:
     The fields of a row are:
 
         thanks, greetings, fillers     courtesies, and words that may accompany them
-        questions, verbs               words that begin a question, and verbs that begin one without such a word
+        questions                      words that begin a question
         conjunctions, openers          words between two questions (not "or"), and words that continue a conversation
-        anaphora                       words that refer back
-        frames                         words that frame a request and say nothing about its topic
-        steps                          requests for steps
         shorter, list, only_steps      changes of the last answer that rules can make
         other                          changes that need a language model
         only, drop, first, last, units, numbers     words of "only the first two points"
@@ -100,18 +97,6 @@ class Phrases:
         if self.spaced:
             return re.compile(rf"(?:(?:{self.row['polite']}) )*(?:{core})(?: (?:{self.row['polite']}))*")
         return re.compile(rf"(?:(?:{self.row['polite']}) ?)*(?:{core})(?: ?(?:{self.row['polite']}))*")
-
-    @cached_property
-    def joint(self) -> re.Pattern[str]:
-        """A pattern for what is between two questions or requests of a message, in lower case but with punctuation.
-
-        Its group `conjunction` is empty if only a mark of punctuation is there.
-        """
-        words = rf"(?P<conjunction>{self.row['conjunctions']})"
-        if not self.spaced:
-            return re.compile(rf"\s*[,，、;；]\s*{words}?")
-        # The Arabic conjunction is written together with the next word.
-        return re.compile(rf"\s*[,;:،؛–—]?\s+{words}(?:\s+|(?<=و))", re.IGNORECASE)
 
     @cached_property
     def conjunction_at_start(self) -> re.Pattern[str]:

@@ -34,8 +34,6 @@ COUNTED_TEXT = "“{words}” is found {times} times in {found} of {documents} d
 """The line above a list of the documents that mention some words."""
 MORE_TEXT = "and {number} more"
 """The end of such a list, if it is cut."""
-DIFFERING_TEXT = "Other documents have other values here:"
-"""The line above a list of documents that say nearly the same with other numbers or dates."""
 
 KEYS = {
     UNKNOWN_TEXT: "unknown.nothing_found",
@@ -49,7 +47,6 @@ KEYS = {
     ALREADY_TEXT: "revision.already",
     COUNTED_TEXT: "count.mentions",
     MORE_TEXT: "list.more",
-    DIFFERING_TEXT: "answer.other_values",
 }
 """Text -> its key in the catalogs (`msgid`). A key never changes."""
 LOCALE_FOLDER = Path(__file__).parent / "locale"

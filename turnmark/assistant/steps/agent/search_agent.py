@@ -7,6 +7,7 @@ without tools. The next turn sees the answer, not what was read for it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,7 +28,6 @@ from turnmark.assistant.llm.prompts.structured_output import WrittenText, comple
 from turnmark.assistant.llm.prompts.tool_definitions import MAX_NAME_CHARACTERS, Result
 from turnmark.assistant.steps.agent.document_tools import DocumentTools
 from turnmark.assistant.steps.answer.answer_llm import draft_of_model, turn_prompt
-from turnmark.assistant.steps.answer.outlines import is_navigation
 from turnmark.assistant.steps.retrieve.long_tables import LongTables, long_tables
 from turnmark.assistant.steps.retrieve.retrieve_sections import SectionSearch, interleave
 from turnmark.assistant.steps.step_results import (
@@ -41,6 +41,7 @@ from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.prompt_languages import languages_to_search
 from turnmark.assistant.types import ToolUse, Usage
 from turnmark.core.untrusted import count_phrase
+from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit
 
 MAX_ROUNDS, MAX_CALLS_PER_ROUND = 8, 8
@@ -55,6 +56,7 @@ MIN_HITS, MIN_SCORE_SHARE = 3, 0.5
 """Minimum hits of the first search that are shown, and minimum share of the best score for further ones."""
 MIN_RESULT_TOKENS = 1500
 """Minimum tokens of results that the context must have room for; with less room, no tools are offered."""
+_NAVIGATION = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
 
 
 class ToolSearch(SectionSearch):
@@ -106,6 +108,11 @@ def answer_with_tools(
         turn.use("answer", error.usage, f"answered without more tools: {error}")
         return agent.evidence
     return draft_of_model(turn, agent.evidence, assessment, written, read_answer(written.text, len(agent.sources.hits)))
+
+
+def is_navigation(passage: Passage) -> bool:
+    """Return whether a passage belongs to a navigation page of a wiki or site, such as `_Sidebar.md`."""
+    return bool(_NAVIGATION.fullmatch(passage.as_stored().document))
 
 
 def _near_best(hits: Sequence[Hit]) -> list[Hit]:

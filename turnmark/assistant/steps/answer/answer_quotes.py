@@ -15,9 +15,6 @@ from itertools import product
 from turnmark.assistant.citations.marks import ITEM_MARK, TextLine, lines_of, without_item_mark
 from turnmark.assistant.steps.answer.answer_collection import answer_about_collection
 from turnmark.assistant.steps.answer.answer_counts import count_mentions
-from turnmark.assistant.steps.answer.contradictions import differing_lines, differing_text
-from turnmark.assistant.steps.answer.outlines import is_navigation, only_names
-from turnmark.assistant.steps.retrieve.identifiers import has_identifier, identifiers_in
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.assistant.steps.step_results import (
     Assessment,
@@ -37,16 +34,13 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import Hit, Retriever, section_of
 
-SPAN_WORDS, PART_SPAN_WORDS, PROCEDURE_SPAN_WORDS = 150, 100, 300
-"""Approximate words of a span for a message with one part, for one with several parts, and for one that asks for steps.
-A list or table may be longer, since it is kept complete."""
+SPAN_WORDS, PROCEDURE_SPAN_WORDS = 150, 300
+"""Approximate words of a span, and of one for a message that asks for steps. A list or table may be longer, since it is
+kept complete."""
 MAX_PARTS_WITH_TWO_SPANS = 2
 """Maximum parts of a message in which each part may get a second span."""
 MAX_BLOCK_WORDS = 160
-"""Maximum words of a list or table that is quoted completely. Of a longer table, only the best row and those around it
-are quoted."""
-MAX_ROWS_AROUND = 2
-"""Maximum rows of such a table before the best one, and after it."""
+"""Maximum words of a list or table that is quoted completely."""
 MIN_SECOND_QUOTE_SCORE = 0.8
 """Minimum score of a line for a further span, as a share of the best score."""
 WORDS_WEIGHT, RANK_WEIGHT = 0.5, 0.4
@@ -83,8 +77,7 @@ def rate_lines(part: PartEvidence, embed: Embed | None) -> list[RatedLine]:
     The score is the sum of the cosine with the mean of the part's wordings, the share of the part's words in the line
     (rare words count more), and the rank of the hit, because the retriever read the complete passage. Without an
     embedder the cosine counts as 0. The table rows that have most of the part's words rank like the first hit, because
-    the retriever found the table, not the row. Outlines, and lines without the identifiers of the question,
-    are left out if there are other lines.
+    the retriever found the table, not the row.
     """
     hits = [*part.hits, *part.tables]
     candidates = _candidate_lines(part.hits)
@@ -104,27 +97,7 @@ def rate_lines(part: PartEvidence, embed: Embed | None) -> list[RatedLine]:
         for cosine, share, rank in zip(cosines, shares, ranks, strict=True)
     ]
     ranked = sorted(range(len(candidates)), key=lambda number: (-scores[number], number))
-    return _to_quote(part, [RatedLine(*candidates[number], scores[number]) for number in ranked], hits)
-
-
-def _to_quote(part: PartEvidence, ranked: Sequence[RatedLine], hits: Sequence[Hit]) -> list[RatedLine]:
-    """Return the lines that may be quoted: no outlines, and only those with the most identifiers of the question.
-
-    All are returned if they are all outlines.
-    """
-    said = [row for row in ranked if not only_names(row.line, hits[row.hit].passage, part.text)]
-    rows = said or list(ranked)
-    names = identifiers_in(part.text)
-    if not names:
-        return rows
-    counts = [_count_identifiers(row, hits[row.hit], names) for row in rows]
-    return [row for row, count in zip(rows, counts, strict=True) if count == max(counts)]
-
-
-def _count_identifiers(row: RatedLine, hit: Hit, names: Sequence[str]) -> int:
-    """Return how many identifiers a line or the headings above it have."""
-    text = "\n".join((hit.passage.title, row.line.section, row.line.text))
-    return sum(has_identifier(text, name) for name in names)
+    return [RatedLine(*candidates[number], scores[number]) for number in ranked]
 
 
 def _candidate_lines(hits: Sequence[Hit]) -> list[tuple[int, TextLine]]:
@@ -248,9 +221,7 @@ def choose_spans(
     """
     chosen: list[QuotedSpan] = []
     good = [row for row in ranked if row is ranked[0] or row.score >= MIN_SECOND_QUOTE_SCORE * ranked[0].score]
-    # A navigation page is quoted only if no other page scores high enough.
-    outside_navigation = [row for row in good if not is_navigation(hits[row.hit].passage)]
-    for row in outside_navigation or good:
+    for row in good:
         if len(chosen) == count:
             break
         hit = hits[row.hit]
@@ -261,11 +232,7 @@ def choose_spans(
             chosen.append(shared)
             continue
         quoted = [*earlier, *chosen]
-        span = _span_around(row, hit, words, quoted, retriever, forward_first)
-        quoted_stems = {stem for other in quoted for line in other.lines for stem in stems(line.text)}
-        span_stems = {stem for line in span.lines for stem in stems(line.text)}
-        if not chosen or len(span_stems - quoted_stems) > len(span_stems) / 3:
-            chosen.append(span)
+        chosen.append(_span_around(row, hit, words, quoted, retriever, forward_first))
     return chosen
 
 
@@ -329,23 +296,13 @@ def _lines_around(
     def size(first: int, last: int) -> int:
         return sum(line.size for line in lines[first : last + 1])
 
-    def is_row(position: int) -> bool:
-        return 0 <= position < len(lines) and lines[position].kind == "row" and lines[position].block == best_line.block
-
     first = last = best
-    leads = best_line.text.endswith((":", "：")) and best + 1 < len(lines) and lines[best + 1].kind == "item"
-    if best_line.kind in ("item", "row") or leads:
-        listed = lines[best + leads].block
-        block = [position for position, line in enumerate(lines) if line.block == listed]
+    if best_line.kind in ("item", "row"):
+        block = [position for position, line in enumerate(lines) if line.block == best_line.block]
         if size(block[0], block[-1]) <= MAX_BLOCK_WORDS and all(map(free, block)):
             first, last = block[0], block[-1]
-            if first and free(first - 1):
-                first -= 1  # the sentence that introduces the list
         elif best_line.kind == "row":
-            for _ in range(MAX_ROWS_AROUND):
-                last += is_row(last + 1) and free(last + 1) and size(first, last + 1) <= words
-                first -= is_row(first - 1) and free(first - 1) and size(first - 1, last) <= words
-            return tuple(lines[first : last + 1])
+            return (best_line,)
     sides = (("after",), ("before",)) if forward_first else (("after", "before"),)
     for directions, (begin, end) in product(sides, (found, (0, lines[-1].end))):
         growing = True
@@ -357,18 +314,7 @@ def _lines_around(
                     low, high = min(first, position), max(last, position)
                     if size(low, high) <= words:
                         first, last, growing = low, high, True
-    while last > best and last + 1 < len(lines) and _names_what_follows(lines[last]):
-        last -= 1
     return tuple(lines[first : last + 1])
-
-
-def _names_what_follows(line: TextLine) -> bool:
-    """Return whether a line only introduces those below it: a caption, a label such as "Tip", "Do as follows:"."""
-    is_label = line.size <= 2 and not line.text.endswith(_SENTENCE_ENDS) and not any(map(str.isdigit, line.text))
-    return line.kind == "caption" or (line.kind == "sentence" and (is_label or line.text.endswith((":", "："))))
-
-
-_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", ")", "»", "”")
 
 
 def _head_above(first: TextLine, passage: Passage) -> str:
@@ -521,9 +467,6 @@ def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, a
         texts += [format_span(span, numbers[id(span)]) for span in new]
         if not answer:
             texts.append(not_found(part.text, turn.language))
-        if new and turn.generator is None:
-            found = differing_lines(turn, understood.asked, new[0].hit, new[0].best_lines[0])
-            texts += [differing_text(turn.language, found, sources)] if found else []
     steps = [list_steps(span, numbers[id(span)]) for span in shown]
     procedure = next(filter(None, steps), ())
     draft = Draft("\n\n".join(texts), assessment, procedure=procedure, answers=tuple(answers), claims="")
@@ -542,7 +485,7 @@ def _spans_for_part(
     if judgment.decision not in GROUNDED_DECISIONS or not part.hits:
         return []
     count = 2 if parts <= MAX_PARTS_WITH_TWO_SPANS else 1
-    words = PROCEDURE_SPAN_WORDS if forward_first else SPAN_WORDS if parts == 1 else PART_SPAN_WORDS
+    words = PROCEDURE_SPAN_WORDS if forward_first else SPAN_WORDS
     retriever = turn.retriever if turn.evidence is None else None  # nothing is added to given evidence
     return choose_spans(
         rate_lines(part, turn.embed), [*part.hits, *part.tables], count, words, earlier, retriever, forward_first

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from turnmark.assistant.types import Judgment
 from turnmark.retrieval.types import Hit
@@ -19,8 +19,6 @@ _CODE = re.compile(
     r"(?:code |number |no\.? |nr\.? )?#?(?P<number>\d{3,10})(?!\w|[.,]\d)",
     re.IGNORECASE,
 )
-
-_HEADING = re.compile(r"^ {0,3}#{1,6} .*", re.MULTILINE)
 
 
 def identifiers_in(text: str) -> tuple[str, ...]:
@@ -50,11 +48,7 @@ def has_identifier(text: str, identifier: str) -> bool:
 
 
 def judge_identifiers(question: str, hits: Sequence[Hit], judgment: Judgment) -> Judgment:
-    """Correct the judgment of a question that asks for identifiers.
-
-    Without them in the passages, an answer is not sure. A section under a heading with all of them is about them, and
-    a passage with all of them is worth showing.
-    """
+    """Return the judgment of a question; an answer is not sure if an identifier of the question is in no passage."""
     names = identifiers_in(question)
     if not names or not hits:
         return judgment
@@ -63,21 +57,4 @@ def judge_identifiers(question: str, hits: Sequence[Hit], judgment: Judgment) ->
     if missing and judgment.decision == "answer":
         reason = f"“{missing}” is in no passage that was found"
         return judgment.model_copy(update={"decision": "partial", "reason": reason})
-    headings = [heading for hit in hits for heading in (hit.passage.heading, *_HEADING.findall(hit.passage.text))]
-    if judgment.decision != "answer" and any(_has_all(heading, names) for heading in headings):
-        return judgment.model_copy(update={"decision": "answer", "reason": f"a section is about “{names[0]}”"})
-    if judgment.decision == "unknown" and any(_has_all(text, names) for text in texts):
-        return judgment.model_copy(update={"decision": "partial", "reason": f"“{names[0]}” was found"})
     return judgment
-
-
-def _has_all(text: str, names: Sequence[str]) -> bool:
-    return all(has_identifier(text, name) for name in names)
-
-
-def exact_first(question: str, hits: Iterable[Hit]) -> list[Hit]:
-    """Return hits with those first that have all identifiers of a question; otherwise they keep their order."""
-    names = identifiers_in(question)
-    if not names:
-        return list(hits)
-    return sorted(hits, key=lambda hit: not _has_all(hit.passage.indexed_text, names))

@@ -16,14 +16,11 @@ from itertools import pairwise, zip_longest
 from turnmark.assistant.llm.prompts.context_budget import PASSAGE_MARK_TOKENS, count_tokens
 from turnmark.assistant.llm.prompts.history import sections_room
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
-from turnmark.assistant.steps.retrieve.file_names import search_named_files
-from turnmark.assistant.steps.retrieve.identifiers import exact_first
 from turnmark.assistant.steps.retrieve.long_tables import LongTables
 from turnmark.assistant.steps.step_results import Assessment, Evidence, Part, PartEvidence, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.understand_rules import (
     NearestCosines,
-    likely_languages,
     no_cosines,
     understand,
     with_topic,
@@ -51,7 +48,6 @@ def turn_query(
     message: str,
     nearest: NearestCosines = no_cosines,
     languages: tuple[str, ...] = (),
-    shares: NearestCosines = no_cosines,
 ) -> Query:
     """Return the query of a message: the raw message with its conversation, and its rewrites as variants.
 
@@ -59,8 +55,7 @@ def turn_query(
     """
     rewrites = [understanding.rewrite]
     if not understanding.topic:
-        likely = likely_languages(history, languages)
-        rewrites.append(with_topic(history, message, nearest, likely, shares)[1])
+        rewrites.append(with_topic(history, message, nearest, languages)[1])
     variants = tuple(text for text in dict.fromkeys(rewrites) if text != message)
     return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
 
@@ -70,10 +65,9 @@ def conversation_query(
     message: str,
     nearest: NearestCosines = no_cosines,
     languages: tuple[str, ...] = (),
-    shares: NearestCosines = no_cosines,
 ) -> Query:
     """Return the query of a turn without a model, which `--query assistant` measures."""
-    understood = understand(history, message, nearest, languages, shares)
+    understood = understand(history, message, nearest, languages)
     variants = () if understood.standalone else (understood.rewrite,)
     return Query(text=message, history=tuple(history), standalone=understood.standalone, variants=variants)
 
@@ -172,7 +166,6 @@ def _search_single(turn: Turn, retriever: Retriever, understood: UnderstoodMessa
     (part,) = understood.parts
     query = _query(turn, understood, part)
     (candidates,) = retriever.search([query], depth)
-    candidates = search_named_files(retriever, query, exact_first(part.text, candidates), depth)
     hits = drop_repeats(candidates[: turn.top_k])
     turn.searched(query, candidates[: turn.top_k], "the message")
     tables = _tables(candidates[turn.top_k :], hits)
@@ -198,7 +191,6 @@ def _search_compound(turn: Turn, retriever: Retriever, understood: UnderstoodMes
     message_hits = message_hits[: turn.top_k]
     parts = []
     for number, (part, query, candidates) in enumerate(zip(understood.parts, queries, results, strict=True)):
-        candidates = search_named_files(retriever, query, exact_first(part.text, candidates), depth)
         hits = candidates[: turn.top_k]
         turn.searched(query, hits, "a part of the message", number)
         hits = _with_more(hits, message_hits, turn.top_k)
@@ -230,9 +222,7 @@ def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[
 
 def _whole_query(turn: Turn, understood: UnderstoodMessage) -> Query:
     """Return `turn_query` for the message of a turn."""
-    return turn_query(
-        understood.understanding, turn.history, understood.asked, turn.nearest, turn.languages, turn.word_shares
-    )
+    return turn_query(understood.understanding, turn.history, understood.asked, turn.nearest, turn.languages)
 
 
 def _message_query(turn: Turn, understood: UnderstoodMessage) -> Query:

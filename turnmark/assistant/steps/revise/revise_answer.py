@@ -8,7 +8,7 @@ sections that the instruction asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -43,7 +43,7 @@ from turnmark.assistant.wording.reply_texts import (
 )
 from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import escape_marks
-from turnmark.corpora.text.segmentation import UNSPACED_LETTER, strip_citations, words
+from turnmark.corpora.text.segmentation import strip_citations, words
 from turnmark.corpora.types import Message
 from turnmark.retrieval.types import Hit, Query
 
@@ -278,9 +278,8 @@ def _lookups_of_answer(answer: str, most: int = MAX_SEARCHES) -> list[Lookup]:
 def _lookups_of_question(turn: Turn, question_at: int | None) -> list[Lookup]:
     if question_at is None:
         return []
-    query = conversation_query(
-        turn.history[:question_at], turn.history[question_at].content, turn.nearest, turn.languages, turn.word_shares
-    )
+    question = turn.history[question_at].content
+    query = conversation_query(turn.history[:question_at], question, turn.nearest, turn.languages)
     return [Lookup(query, "the question of the answer", PASSAGES_FOR_QUESTION)]
 
 
@@ -375,40 +374,15 @@ def _select_items(bodies: Sequence[str], request: EditRequest) -> str:
     return separator.join(selected if request.kind == "only" else rest)
 
 
-MAX_SHORTENED_SHARE = 0.7
-"""Maximum characters of a shortened answer, as a share of the answer. A longer one reads like the answer itself."""
-
-
 def _shorten(blocks: Sequence[str]) -> str:
-    """Shorten an answer to its first quotation, or to that quotation's best sentence, or else to its first half.
-
-    Of these, the first one that is much shorter is taken; if none is, the shortest.
-    """
-    candidates = [text for text in _shorten_blocks(blocks) if text]
-    limit = MAX_SHORTENED_SHARE * sum(map(len, blocks))
-    return next((text for text in candidates if len(text) <= limit), min(candidates, key=len, default=""))
-
-
-def _shorten_blocks(blocks: Sequence[str]) -> Iterator[str]:
+    """Shorten an answer to its first quotation; an answer with at most one is shortened to its first half."""
     starts = [position for position, block in enumerate(blocks) if _is_quotation(block)]
     if len(starts) > 1:
-        yield "\n\n".join(blocks[: starts[1]])
+        return "\n\n".join(blocks[: starts[1]])
     bodies = [_body(block) for block in blocks]
     items = _items(bodies) or _rows(bodies)
-    quotation = "" if items else "\n\n".join(blocks)
-    if starts:
-        quotation = "\n\n".join(blocks[starts[0] : starts[1] if len(starts) > 1 else None])
-    best = _BEST_SENTENCE.search(quotation)
-    if best:
-        yield best["sentence"] + best["end"]
     units = items or _sentences(bodies)
-    half = units[: max(1, len(units) // 2)]
-    yield ("\n" if items else " ").join(half)
-
-
-_BEST_SENTENCE = re.compile(
-    rf"\*\*(?P<sentence>[^*\n]{{10,}}|(?=[^*\n]*{UNSPACED_LETTER.pattern})[^*\n]{{4,}})\*\*(?P<end>[。！？।]?)"
-)
+    return ("\n" if items else " ").join(units[: max(1, len(units) // 2)])
 
 
 def _items(bodies: Sequence[str]) -> list[str]:

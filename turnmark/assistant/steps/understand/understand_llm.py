@@ -88,7 +88,7 @@ class UnderstandingByModel:
     name = "understand"
 
     def __call__(self, turn: Turn, /) -> UnderstoodMessage:
-        rules = understand(turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
+        rules = understand(turn.history, turn.message, turn.nearest, turn.languages)
         courtesy = rules.kind == "conversational" and not ends_with_question(turn.history)
         if turn.evidence is not None or courtesy:
             return UnderstoodMessage(rules, turn.message, "rules")
@@ -102,7 +102,7 @@ class UnderstandingByModel:
             turn.use("understand", usage, f"understood by rules: the model gave nothing usable ({reason})")
             return UnderstoodMessage(rules, turn.message, "rules", fallback=reply.kind)
         turn.use("understand", usage, *notes)
-        understanding = understanding_of(reply, turn.message, bool(turn.history), turn.languages)
+        understanding = understanding_of(reply, turn.message, bool(turn.history))
         return UnderstoodMessage(understanding, turn.message, "llm")
 
 
@@ -171,14 +171,11 @@ def _first_titles(titles: Sequence[str], tokens: int) -> list[str]:
     return first
 
 
-def understanding_of(
-    reply: UnderstandReply, message: str, answered: bool, languages: tuple[str, ...] = ()
-) -> Understanding:
+def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Understanding:
     """Convert a model's reply, without empty parts and without rewrites and parts that drifted from the message.
 
     Args:
         answered: whether there is an answer that could be revised.
-        languages: languages of the documents, the most frequent first.
     """
     rewrite = " ".join(reply.rewrite.split())
     if not reply.leans or not rewrite or has_drifted(rewrite, message):
@@ -195,7 +192,7 @@ def understanding_of(
             rewrite=rewrite,
             sub_questions=questions,
             phrases=tuple(phrases.values()),
-            wants_procedure=wants_procedure(message, languages),
+            wants_procedure=wants_procedure(message),
         )
     kind: MessageKind = "question"
     if revises:
@@ -210,7 +207,7 @@ def understanding_of(
         rewrite=rewrite,
         sub_questions=questions or (rewrite,),
         phrases=(all_phrases,) if all_phrases else (),
-        wants_procedure=wants_procedure(message, languages),
+        wants_procedure=wants_procedure(message),
     )
 
 
@@ -230,7 +227,7 @@ class UnderstandingBySmallModel:
     name = "understand"
 
     def __call__(self, turn: Turn, /) -> UnderstoodMessage:
-        rules = understand(turn.history, turn.message, turn.nearest, turn.languages, turn.word_shares)
+        rules = understand(turn.history, turn.message, turn.nearest, turn.languages)
         about_collection = collection_question(turn.message, turn.history) is not None
         if rules.kind != "question" or turn.evidence is not None or about_collection:
             return UnderstoodMessage(rules, turn.message, "rules")
