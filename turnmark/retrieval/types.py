@@ -188,5 +188,5 @@ def section_of(passage: Passage, neighbors: Sequence[Passage]) -> list[Passage]:
 
 
 def continues(passage: Passage, before: Passage) -> bool:
-    """Whether a passage continues the section of the passage before it."""
+    """Return whether a passage continues the section of the preceding passage."""
     return passage.section.endswith(CONTINUED_MARK) and passage.heading == before.heading

@@ -1,14 +1,15 @@
-"""Centers the vectors of multilingual embedders, whose cosines are all high and higher still within a language.
+"""Centers the vectors of multilingual embedders, whose cosines are high between all texts.
 
-With multilingual-e5-small unrelated texts have cosines of .7 to .8 and a question's passage has .87, so that no level
-fitted to another model's cosines means anything, and among documents in several languages a passage in the language of
-the question beats the right one in another. Both come from what all texts have in common, and what all texts of a
-language have in common. These are measured once for each model on the same eight sentences in twenty languages
-(parallel.json): the mean is subtracted, and the directions in which the languages' means differ are removed. The
-cosines that remain are on the scale of MiniLM's (docs/measured.md has the figures).
+With multilingual-e5-small, unrelated texts have cosines of .7 to .8, and a question and its passage have .87. A
+threshold that was fitted to another model is therefore useless. Cosines within a language are even higher: among
+documents in several languages, a wrong passage in the language of the question beats the right one in another language.
+The causes are a component that all texts share, and one that all texts of a language share. Both are measured for each
+model on the same eight sentences in twenty languages (parallel.json). The mean is subtracted, and the directions in
+which the means of the languages differ are removed. The resulting cosines are on the scale of MiniLM's
+(docs/measured.md has the figures).
 
-The measurement belongs to the model and not to an index, so that indexes can be searched together, and passages that
-are kept when an index changes keep their vectors.
+The measurement belongs to the model and not to an index. Indexes can therefore be searched together, and an update of
+an index keeps the vectors of unchanged passages.
 """
 
 from __future__ import annotations

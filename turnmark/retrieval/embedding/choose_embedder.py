@@ -45,7 +45,7 @@ def languages_of_documents(documents: Iterable[Document]) -> dict[str, int]:
 
 
 def embedder_advice(embedder: str, languages: Mapping[str, int], chosen: bool) -> str:
-    """Return a line that says that an embedder was not made for an index's languages, and what to do; else empty.
+    """Return advice if an embedder was not made for the languages of an index, and an empty text otherwise.
 
     Args:
         chosen: whether the build chose the embedder, so that the same build may choose another one.

@@ -92,7 +92,7 @@ def languages_of(spec: str) -> frozenset[str] | None:
 
 
 def prompts_of(model: str, configured: Mapping[str, str | None]) -> tuple[str, str]:
-    """Return the prefixes of a query and of a passage: those of the model's configuration, or else of its card.
+    """Return the prefixes of a query and of a passage: those of the model's configuration, or those of its card.
 
     Args:
         configured: the prompts of a sentence-transformers model by name. The library uses `document` for passages, and

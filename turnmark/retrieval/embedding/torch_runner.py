@@ -1,7 +1,7 @@
 """Runs a model of sentence-transformers on a GPU, in large batches by number of tokens.
 
-While the GPU works on a batch, this thread tokenizes the next one. `SentenceTransformer.encode` does one after the
-other, with batches of a fixed number of texts, and copies the token vectors of each text separately.
+While the GPU works on a batch, this thread tokenizes the next one. `SentenceTransformer.encode` does both in turn, uses
+batches with a fixed number of texts, and copies the token vectors of each text separately.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ from turnmark.retrieval.tables.table_writer import (
 BLOCK_PASSAGES = 256
 """Number of passages that are sorted by length together. A part of them is embedded and checkpointed at a time."""
 GPU_BLOCK_PASSAGES = 8192
-"""The same on a GPU, which embeds a block in a second or so, while the one before is written."""
+"""The same on a GPU, which embeds a block in about a second while the previous one is written."""
 STAGING_FOLDER = ".pictures"
 """Folder in an index's folder into which readers write pictures during a build."""
 CALIBRATED_FIELDS = ("sure_from", "weights")
@@ -103,14 +103,14 @@ class BuildReport:
         changed: files with new or changed passages.
         gone: documents of the old index that are not in the new one.
         problems: everything in the source that was skipped, with its place.
-        advice: what to do if the embedder does not know the languages of the documents; else empty.
+        advice: what to do if the embedder does not know the languages of the documents; otherwise empty.
         unread: the number of files of types that are not read, by suffix.
         left_out: what the readers left out of the files that they read, by reason.
         remarks: what the owners of files should know about how they were read, e.g. a guessed encoding.
-        plan: what describing pictures takes, as estimated before; None: they are not described.
-        described: pictures that were described now.
-        descriptions: descriptions in the passages.
-        spent: what the descriptions took, in words.
+        plan: the estimated effort of describing pictures; None if they are not described.
+        described: number of pictures that this build described.
+        descriptions: number of descriptions in the passages.
+        spent: the cost of the descriptions, in words.
     """
 
     name: str
@@ -166,8 +166,11 @@ def build_index(
     settings = build_settings(retriever or retriever_to_build(), embedder or DEFAULT_EMBEDDER)
     chooses = embedder is None and settings.embedder == DEFAULT_EMBEDDER
     kept = "" if retriever is None or internal else str(RETRIEVERS.check(retriever))
-    describing = DescribingOptions(describe, budget, dry_run)
-    return _build(source, name, settings, kept, include, exclude, progress, internal, engine, chooses, describing)
+    return _build(
+        source, name, settings, internal=internal, engine=engine, retriever=kept, include=tuple(include),
+        exclude=tuple(exclude), progress=progress or NoProgress(), chooses=chooses,
+        describing=DescribingOptions(describe, budget, dry_run),
+    )  # fmt: skip
 
 
 class DescribingOptions(NamedTuple):
@@ -178,23 +181,10 @@ class DescribingOptions(NamedTuple):
     dry_run: bool = False
 
 
-UNCHANGED_DESCRIBING = DescribingOptions()
-
-
 def _build(
-    source: Path,
-    name: str,
-    settings: BuildSettings,
-    retriever: str,
-    include: Sequence[str],
-    exclude: Sequence[str],
-    progress: Progress | None,
-    internal: bool,
-    engine: str,
-    chooses: bool = False,
-    describing: DescribingOptions = UNCHANGED_DESCRIBING,
+    source: Path, name: str, settings: BuildSettings, *, internal: bool = False, engine: str = LOCAL, **more: Any
 ) -> BuildReport:
-    """Check what the settings of a build need, and run it; `retriever` is the spec that the index keeps."""
+    """Check what the settings of a build need, and run it; `more` are further fields of `Build`."""
     check_engine(engine)
     folder = indexes_folder() / check_name(name, "index")
     if not source.exists():
@@ -203,10 +193,7 @@ def _build(
         chroma.open_client(settings.server).close()  # fail early if the server cannot be reached
     folder.mkdir(parents=True, exist_ok=True)
     with lock_index(folder, wait=internal):
-        globs = tuple(include), tuple(exclude)
-        build = Build(
-            source, folder, settings, retriever, *globs, progress or NoProgress(), internal, engine, chooses, describing
-        )
+        build = Build(source, folder, settings, internal=internal, engine=engine, **more)
         try:
             return build.run()
         except RequestError:
@@ -221,16 +208,9 @@ def build_again(manifest: Manifest, progress: Progress | None = None, engine: st
     embedder = manifest.embedder.spec if manifest.embedder else "minilm"
     settings = build_settings(add_bm25_options(manifest, spec_of_components(manifest)), embedder)
     return _build(
-        Path(manifest.source),
-        manifest.name,
-        settings,
-        manifest.retriever,
-        manifest.include,
-        manifest.exclude,
-        progress,
-        internal=False,
-        engine=engine,
-    )
+        Path(manifest.source), manifest.name, settings, engine=engine, retriever=manifest.retriever,
+        include=manifest.include, exclude=manifest.exclude, progress=progress or NoProgress(),
+    )  # fmt: skip
 
 
 @dataclass
@@ -240,15 +220,16 @@ class Build:
     source: Path
     folder: Path
     settings: BuildSettings
-    retriever: str
-    include: tuple[str, ...]
-    exclude: tuple[str, ...]
-    progress: Progress
-    internal: bool
-    engine: str
+    retriever: str = ""
+    """The spec that the index keeps."""
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    progress: Progress = field(default_factory=NoProgress)
+    internal: bool = False
+    engine: str = LOCAL
     chooses: bool = False
     """Whether the embedder is chosen by the languages of the documents."""
-    describing: DescribingOptions = UNCHANGED_DESCRIBING
+    describing: DescribingOptions = field(default_factory=DescribingOptions)
 
     def __post_init__(self) -> None:
         self.report = BuildReport(self.folder.name)
@@ -369,7 +350,7 @@ class Build:
         return SourceReader(self.source, self.include, self.exclude, None, None, {}, watch, pictures=folder)
 
     def _choose_embedder(self, reader: SourceReader) -> None:
-        """Choose the embedder by the languages of the current generation, or else of the first documents.
+        """Choose the embedder by the languages of the current generation, or of the first documents of a new index.
 
         The choice comes before passages are cut, since their length depends on the embedder.
         """
@@ -385,7 +366,7 @@ class Build:
         store.clear_passages()
         self.progress.start("reading", None)
         stamped: list[SourceEntry] = []
-        torn: set[str] = set()  # documents that lost passages to another one
+        torn: set[str] = set()  # documents with passages whose ids another document had already
         for block in _blocks(map(reader.cut, self._entries(reader)), BLOCK_PASSAGES):
             passages = [passage for entry in block for passage in entry.passages]
             doubled = store.add_passages(passages)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.core.console import NoProgress, Progress
-from turnmark.core.engines import LOCAL
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.index.build import CALIBRATED_FIELDS, Build, copy_embeddings
 from turnmark.retrieval.index.components import Encoder
@@ -33,8 +32,7 @@ def copy_with_texts(
     embedder = manifest.embedder.spec if manifest.embedder else "minilm"
     settings = build_settings(spec_of_components(manifest), embedder)
     settings = settings.model_copy(update={"server": None, "bm25": manifest.bm25})
-    source = Path(manifest.source)
-    copy = _CopyBuild(source, folder, settings, "", (), (), progress or NoProgress(), internal=True, engine=LOCAL)
+    copy = _CopyBuild(Path(manifest.source), folder, settings, progress=progress or NoProgress(), internal=True)
     copy.index, copy.texts = index, texts
     copy.run()
     assert copy.made is not None, "a build that ends has a manifest"

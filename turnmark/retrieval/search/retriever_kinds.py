@@ -64,7 +64,7 @@ class RetrieverKind:
         open: import path of a function `(spec, index, options)` that opens a retriever over an index. It raises
             RequestError if the index was not built for the retriever.
         options: converters of the spec's options, by name.
-        argument: what the spec's argument names; empty: the spec takes no argument.
+        argument: what the spec's argument names; empty if the spec takes no argument.
         vectors: whether the index contains the vectors of an embedder.
         rerank: the value of the option `rerank` if the spec does not set it.
         other_settings: returns the fields of `BuildSettings` for a spec other than `bm25` and `embedder`.
@@ -118,7 +118,10 @@ def settings_for_options(options: Options, embedder: str = "", **more: Any) -> B
 
 
 def dense_model(spec: Spec) -> str:
-    """Return the embedder of `dense:MODEL`: a registered name or a sentence-transformers model; else empty."""
+    """Return the embedder of `dense:MODEL`, which is a registered name or a sentence-transformers model.
+
+    Without a model, return an empty text.
+    """
     known = spec.argument in EMBEDDERS.entries()
     return spec.argument if known or not spec.argument else str(Spec("sentence-transformers", spec.argument))
 

@@ -118,6 +118,6 @@ def _length(text: str) -> int:
 
 
 def _same_source(passage: Passage, other: Passage) -> bool:
-    """Whether another passage is from the same document, or from one with the same title."""
+    """Return whether two passages are from the same document, or from documents with the same title."""
     same_title = bool(passage.title) and passage.title == other.title
     return other.document == passage.document or same_title
