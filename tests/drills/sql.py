@@ -182,7 +182,7 @@ def _damaged(source: Path, effort: Effort) -> Tally:
                 with suppress(TurnmarkError):
                     damaged.run(statement)
             with suppress(TurnmarkError):
-                damaged.find("value", 3)
+                damaged.find("value")
     path.write_bytes(whole)
     return tally
 

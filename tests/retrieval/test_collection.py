@@ -81,7 +81,7 @@ def brute_force(words: list[str], text: str) -> int:
     st.lists(TEXT, min_size=1, max_size=4),
     st.lists(WORD.filter(bool), min_size=1, max_size=2),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_counts_words_like_brute_force(tmp_path, texts, words):
     documents = {f"d{n}": [("S", text)] for n, text in enumerate(texts)}
     found = collection(tmp_path / "p.db", documents).grep(" ".join(words))

@@ -93,12 +93,6 @@ def test_nearest_returns_the_cosine_of_the_nearest_passage(index: StoredIndex, s
     assert expected[0] > expected[1]
 
 
-def test_nearest_is_empty_without_vectors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
-    build_index(write(tmp_path / "notes", **DOCUMENTS), "words", retriever="bm25")
-    assert open_retriever("bm25", open_index("words")).nearest(["bees"]) == []
-
-
 def test_batch_returns_the_same_as_single_queries(index: StoredIndex) -> None:
     retriever = open_retriever("conversational", index)
     queries = [

@@ -67,12 +67,6 @@ def test_remembers_a_plugin_with_its_options(notes: Path) -> None:
     assert [hit.passage.document for hit in index.search("bees")] == ["boat.md", "bees.md"]
 
 
-def test_default_without_a_spec_uses_all_components(notes: Path) -> None:
-    build_index(notes, "n")
-    assert open_index("n").manifest.retriever == ""
-    assert default_retriever(open_index("n")) == "conversational"
-
-
 def test_index_of_an_earlier_version_is_searched_as_before(notes: Path) -> None:
     build_index(notes, "n", retriever="dense")
     path = open_index("n").folder / "manifest.json"

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turnmark.retrieval.ranking.fusion import RankedList, RankedRows, fuse, top_k
-from turnmark.retrieval.types import Query
 
 
 def ranked(name: str, rows: list[tuple[int, float]]) -> RankedList:
@@ -44,11 +43,6 @@ def test_top_k_equals_sorting(scores, k, positive, data):
     expected = [(n, scores[n]) for n in sorted(fits, key=lambda n: (-scores[n], n))][:k]
     mask = None if may is None else np.array(may, dtype=np.bool_)
     assert list(top_k(np.array(scores, dtype=np.float32), k, mask, positive)) == expected
-
-
-@given(st.lists(st.sampled_from("abc"), max_size=5))
-def test_query_texts_are_the_message_and_its_variants(variants):
-    assert Query(text="a", variants=variants).texts() == tuple(dict.fromkeys(["a", *variants]))
 
 
 def test_the_only_hit_of_a_list_counts():

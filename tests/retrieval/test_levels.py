@@ -63,12 +63,6 @@ def test_unrelated_documents_are_compared_by_section(tmp_path, monkeypatch):
     assert level > of_documents + 0.1, "a question about one of them is nearer to it than to all others"
 
 
-def test_threshold_stays_if_nothing_changed(boats, tmp_path):
-    report = build_index(tmp_path / "boats", "boats", retriever="dense")
-    assert report.unchanged
-    assert open_index("boats").manifest.sure_from == boats.manifest.sure_from
-
-
 def test_no_threshold_for_small_collections_or_without_vectors(tmp_path):
     build_index(collection(tmp_path / "few", MIN_COMPARED_SENTENCES - 1), "few", retriever="dense")
     build_index(collection(tmp_path / "plain", 40), "plain", retriever="bm25")

@@ -74,12 +74,6 @@ def test_of_many_rows_with_a_value_some_are_returned(index: tm.Index) -> None:
     assert all("Köln" in hit.passage.text for hit in hits)
 
 
-def test_a_table_is_found_by_a_value_of_its_last_rows(index: tm.Index) -> None:
-    tables = index.tables
-    assert tables is not None
-    assert [found.table.name for found in tables.find("zebra")] == ["orders"]
-
-
 def test_a_filter_leaves_out_the_rows_of_other_documents(index: tm.Index) -> None:
     assert all(hit.passage.document == "terms.md" for hit in index.search("zebra", 5, where={"path": "*.md"}))
 
@@ -113,6 +107,7 @@ def test_statements_compute_over_all_rows(index: tm.Index) -> None:
     numbers = [number for number in range(ROWS) if number % 7 == 3]
     assert result.rows == ((len(numbers), sum(numbers) + 0.5 * len(numbers)),)
     assert result.basis[0].count == len(numbers)
+    assert [found.table.name for found in tables.find("zebra")] == ["orders"], "a word of the last rows"
 
 
 def test_counts_include_the_rows_of_large_tables_exactly(index: tm.Index) -> None:

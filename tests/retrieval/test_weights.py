@@ -73,14 +73,6 @@ def test_search_explains_the_weights(turnmark, tmp_path):
     assert f"dense: {share:.0%} of its usual weight" in explained
 
 
-def test_a_tiny_index_in_another_language_trusts_no_english_embedder(tmp_path):
-    write(tmp_path / "docs", kettle=CHINESE["kettle"], lamp=CHINESE["lamp"])
-    build_index(tmp_path / "docs", "two")
-    manifest = open_index("two").manifest
-    assert manifest.weights["dense"].n == 0
-    assert not manifest.trusts_cosines()
-
-
 @pytest.mark.parametrize(
     ("text", "share"),
     [
