@@ -16,8 +16,9 @@ from turnmark.core.console import print_json, stdin_is_terminal
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError, unknown_name
 from turnmark.core.flags import AsJson, Request, RequestCommand, command_from
 from turnmark.core.home import home
+from turnmark.core.plural import count_phrase
 from turnmark.core.record import Record
-from turnmark.core.untrusted import count_phrase, one_line
+from turnmark.core.untrusted import one_line
 
 CACHES = {
     "centers": "what the vectors of a multilingual embedder have in common",

@@ -343,3 +343,10 @@ def test_passage_that_answers_two_parts_is_quoted_once():
         "Workshop  \n**The gate opens at nine.** **It closes at six.** The keeper lives next door. [1]"
     )
     assert all(draft.answers)
+
+
+def test_second_quotation_must_add_to_the_first():
+    copy, more = hit(TOOLS.passage.text, "Copy", n=2), hit("Machines go back to the shed behind the oak.", "Sheds", n=2)
+    assert cited_numbers(said("When do machines go back?", TOOLS, copy)) == [1]
+    assert cited_numbers(said("Where do machines go back?", more, TOOLS)) == [1, 2]
+    assert cited_numbers(said("When do machines go back?", TOOLS, hit("Otters swim.", n=2))) == [1]

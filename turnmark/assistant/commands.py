@@ -27,7 +27,8 @@ from turnmark.core.command_line import CommandGroup
 from turnmark.core.console import print_json, stdin_is_terminal, stdin_lines
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.flags import AsJson, Request, RequestCommand, command_from
-from turnmark.core.untrusted import count_phrase, ellipsize, one_line, valid_text
+from turnmark.core.plural import count_phrase
+from turnmark.core.untrusted import ellipsize, one_line, valid_text
 from turnmark.corpora.types import Message
 from turnmark.retrieval.commands import DESCRIBE_NEEDS_FOLDER, DescribeSpec
 

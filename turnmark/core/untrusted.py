@@ -87,11 +87,6 @@ def ellipsize(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}…"
 
 
-def count_phrase(count: int, noun: str) -> str:
-    """Return a count with its noun, e.g. `1 table` or `1,200 tables`."""
-    return f"{count:,} {noun}{'s'[: count != 1]}"
-
-
 def excerpt(text: str) -> str:
     """Return a text as one printable line of limited length, for the middle of an error message."""
     return ellipsize(_printable_words(text), MAX_EXCERPT)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from turnmark.assistant.types import Citation
-from turnmark.core.untrusted import count_phrase, make_printable, one_line
+from turnmark.core.plural import count_phrase
+from turnmark.core.untrusted import make_printable, one_line
 
 SIGNIFICANT_DIGITS = 15
 """Maximum digits of a real number that are shown; further digits come from its binary form and mean nothing."""

@@ -36,7 +36,8 @@ from turnmark.assistant.wording.phrases import is_same_wording
 from turnmark.core.console import stdin_is_terminal
 from turnmark.core.errors import RequestError, TurnmarkError, nearest_name
 from turnmark.core.home import write_atomic
-from turnmark.core.untrusted import count_phrase, make_printable, one_line, valid_text
+from turnmark.core.plural import count_phrase
+from turnmark.core.untrusted import make_printable, one_line, valid_text
 from turnmark.retrieval.index.document_list import document_table, list_documents
 
 KEY_HELP = """\

@@ -31,7 +31,8 @@ from turnmark.assistant.turn.assistant import Assistant
 from turnmark.core.console import stdin_is_terminal, stdin_lines
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.home import home
-from turnmark.core.untrusted import count_phrase, one_line, valid_text
+from turnmark.core.plural import count_phrase
+from turnmark.core.untrusted import one_line, valid_text
 from turnmark.retrieval.types import Query
 
 HISTORY_FILE = "chat_history"

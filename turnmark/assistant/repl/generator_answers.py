@@ -23,7 +23,8 @@ from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Reply, Usage
 from turnmark.core.console import print_json
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.core.untrusted import count_phrase, one_line
+from turnmark.core.plural import count_phrase
+from turnmark.core.untrusted import one_line
 from turnmark.corpora.types import Message
 
 LETTERS = "ABCDEFGH"

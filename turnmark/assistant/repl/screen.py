@@ -40,7 +40,8 @@ from turnmark.assistant.sessions.conversation import (
     sources_used,
 )
 from turnmark.assistant.types import Event, Reply
-from turnmark.core.untrusted import count_phrase, ellipsize, escape_marks, make_printable, one_line
+from turnmark.core.plural import count_phrase
+from turnmark.core.untrusted import ellipsize, escape_marks, make_printable, one_line
 from turnmark.corpora.text.segmentation import lines
 from turnmark.retrieval.index.index_api import Index
 

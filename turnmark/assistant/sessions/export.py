@@ -19,7 +19,8 @@ from turnmark.assistant.sessions.conversation import Exchange, cite, messages, s
 from turnmark.assistant.types import Citation
 from turnmark.assistant.wording.phrases import is_same_wording
 from turnmark.core.errors import RequestError
-from turnmark.core.untrusted import CODE_SPAN, count_phrase, escape_markdown, escape_markdown_line, make_printable
+from turnmark.core.plural import count_phrase
+from turnmark.core.untrusted import CODE_SPAN, escape_markdown, escape_markdown_line, make_printable
 from turnmark.corpora.benchmarks.kiwi import INTERACTIONS
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Passage

@@ -16,7 +16,8 @@ from pathlib import Path
 from turnmark.core.engines import LOCAL
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import home
-from turnmark.core.untrusted import count_phrase, one_line
+from turnmark.core.plural import count_phrase
+from turnmark.core.untrusted import one_line
 from turnmark.corpora.readers import SKIPPED_FOLDERS, is_picture_file, readers
 from turnmark.retrieval.index.build import BuildReport, build_again
 from turnmark.retrieval.search.opened_index import SearchableIndex, indexes_folder

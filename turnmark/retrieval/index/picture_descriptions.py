@@ -15,8 +15,8 @@ from pydantic import Field
 from turnmark.core import hooks
 from turnmark.core.console import Progress
 from turnmark.core.errors import RequestError
+from turnmark.core.plural import count_phrase
 from turnmark.core.record import Record
-from turnmark.core.untrusted import count_phrase
 from turnmark.corpora.types import Picture
 
 NO_DESCRIBER = "none"

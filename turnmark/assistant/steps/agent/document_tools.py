@@ -35,7 +35,8 @@ from turnmark.assistant.steps.retrieve.retrieve_sections import grow_sections, h
 from turnmark.assistant.steps.step_results import Evidence, SourceList
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.core.errors import RequestError
-from turnmark.core.untrusted import count_phrase, one_line
+from turnmark.core.plural import count_phrase
+from turnmark.core.untrusted import one_line
 from turnmark.corpora.types import Passage, without_continued
 from turnmark.retrieval.collection import MAX_PATTERN_CHARACTERS, Collection, MatchingLine
 from turnmark.retrieval.storage.passage_store import WHERE_KEYS, DocumentEntry

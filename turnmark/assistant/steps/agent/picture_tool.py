@@ -22,7 +22,8 @@ from turnmark.assistant.steps.answer.answer_llm import format_section
 from turnmark.assistant.steps.step_results import SourceList
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.core.untrusted import count_phrase, one_line
+from turnmark.core.plural import count_phrase
+from turnmark.core.untrusted import one_line
 from turnmark.corpora.types import MEDIA_TYPES, DescribedPicture, Passage
 from turnmark.retrieval.storage.picture_store import PictureStore
 from turnmark.retrieval.types import Hit

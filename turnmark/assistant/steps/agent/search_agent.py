@@ -40,7 +40,7 @@ from turnmark.assistant.steps.step_results import (
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.prompt_languages import languages_to_search
 from turnmark.assistant.types import ToolUse, Usage
-from turnmark.core.untrusted import count_phrase
+from turnmark.core.plural import count_phrase
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit
 

@@ -23,7 +23,8 @@ from turnmark.assistant.llm.prompts.tool_definitions import (
 from turnmark.assistant.steps.answer.answer_llm import format_section
 from turnmark.assistant.steps.retrieve.long_tables import MAX_WHOLE_ROWS, count_rows, is_row_of
 from turnmark.assistant.steps.step_results import Computation, SourceList
-from turnmark.core.untrusted import count_phrase, escape_marks, one_line, quote_lines
+from turnmark.core.plural import count_phrase
+from turnmark.core.untrusted import escape_marks, one_line, quote_lines
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.tables.table_records import QueryResult, StoredTable, TableColumn
 from turnmark.retrieval.tables.table_store import FoundTable, TableStore

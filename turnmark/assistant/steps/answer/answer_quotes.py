@@ -232,8 +232,19 @@ def choose_spans(
             chosen.append(shared)
             continue
         quoted = [*earlier, *chosen]
-        chosen.append(_span_around(row, hit, words, quoted, retriever, forward_first))
+        span = _span_around(row, hit, words, quoted, retriever, forward_first)
+        if not chosen or _adds_words(span, quoted):
+            chosen.append(span)
     return chosen
+
+
+def _adds_words(span: QuotedSpan, quoted: Sequence[QuotedSpan]) -> bool:
+    """Return whether more than a third of a span's words are new. Without this, a passage that only has the title of
+    the page is quoted behind the page.
+    """
+    quoted_stems = {stem for other in quoted for line in other.lines for stem in stems(line.text)}
+    span_stems = {stem for line in span.lines for stem in stems(line.text)}
+    return len(span_stems - quoted_stems) > len(span_stems) / 3
 
 
 def _span_around(
