@@ -41,6 +41,8 @@ MAX_PARTS_WITH_TWO_SPANS = 2
 """Maximum parts of a message in which each part may get a second span."""
 MAX_BLOCK_WORDS = 160
 """Maximum words of a list or table that is quoted completely."""
+_NAVIGATION_PAGE = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
+"""The path of a page of a wiki or site that only has links. It is quoted only if there is nothing else."""
 MIN_SECOND_QUOTE_SCORE = 0.8
 """Minimum score of a line for a further span, as a share of the best score."""
 WORDS_WEIGHT, RANK_WEIGHT = 0.5, 0.4
@@ -221,7 +223,9 @@ def choose_spans(
     """
     chosen: list[QuotedSpan] = []
     good = [row for row in ranked if row is ranked[0] or row.score >= MIN_SECOND_QUOTE_SCORE * ranked[0].score]
-    for row in good:
+    # Without this, the menu of a wiki answers "How do I reset my password?".
+    pages = [row for row in good if not _NAVIGATION_PAGE.fullmatch(hits[row.hit].passage.as_stored().document)]
+    for row in pages or good:
         if len(chosen) == count:
             break
         hit = hits[row.hit]
@@ -308,10 +312,14 @@ def _lines_around(
         return sum(line.size for line in lines[first : last + 1])
 
     first = last = best
-    if best_line.kind in ("item", "row"):
-        block = [position for position, line in enumerate(lines) if line.block == best_line.block]
+    leads = best_line.text.endswith((":", "：")) and best + 1 < len(lines) and lines[best + 1].kind == "item"
+    if best_line.kind in ("item", "row") or leads:
+        listed = lines[best + leads].block
+        block = [position for position, line in enumerate(lines) if line.block == listed]
         if size(block[0], block[-1]) <= MAX_BLOCK_WORDS and all(map(free, block)):
             first, last = block[0], block[-1]
+            if first and free(first - 1):
+                first -= 1  # the sentence that introduces the list
         elif best_line.kind == "row":
             return (best_line,)
     sides = (("after",), ("before",)) if forward_first else (("after", "before"),)
@@ -325,7 +333,18 @@ def _lines_around(
                     low, high = min(first, position), max(last, position)
                     if size(low, high) <= words:
                         first, last, growing = low, high, True
+    while last > best and last + 1 < len(lines) and _names_what_follows(lines[last]):
+        last -= 1
     return tuple(lines[first : last + 1])
+
+
+def _names_what_follows(line: TextLine) -> bool:
+    """Return whether a line only introduces those below it: a caption, a label such as "Tip", "Do as follows:"."""
+    is_label = line.size <= 2 and not line.text.endswith(_SENTENCE_ENDS) and not any(map(str.isdigit, line.text))
+    return line.kind == "caption" or (line.kind == "sentence" and (is_label or line.text.endswith((":", "："))))
+
+
+_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", ")", "»", "”")
 
 
 def _head_above(first: TextLine, passage: Passage) -> str:
