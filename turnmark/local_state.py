@@ -46,7 +46,7 @@ class LocalItem(Record):
         paths: its files and folders.
         bytes: size of its files.
         what: what it is.
-        removable: whether `remove` deletes it; False: it is yours to delete.
+        removable: whether `remove` deletes it. If False, it is yours to delete.
     """
 
     name: str

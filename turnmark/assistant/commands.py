@@ -193,7 +193,7 @@ class ChatCommand(RequestCommand):
     """A command whose `--resume` needs no value: a typer option always does."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read `--resume` without a name (at the end, or before another option) as the session used last."""
+        """Let `--resume` without a name resume the most recently used session."""
         words = list(args)
         for position, word in enumerate(args):
             following = args[position + 1] if position + 1 < len(args) else "-"
@@ -283,8 +283,8 @@ def _over_folder(
     """Index the folder of a request, or bring its index up to date, and return the configuration over it.
 
     Args:
-        err: report the build on standard error.
-        carry_out: carries out the build; None: with a progress bar.
+        err: whether the build is reported on standard error.
+        carry_out: function that carries out the build, or None to build with a progress bar.
     """
     from turnmark.retrieval.commands import build_with_bar, index_folder
 
@@ -324,7 +324,7 @@ def add_assistant_commands(app: typer.Typer, grade: Grade | None = None) -> None
     """Mount `ask`, `chat` and `sessions`.
 
     Args:
-        grade: measures an answer for `/grade` of the chat; None: there are no metrics.
+        grade: measures an answer for `/grade` of the chat, or None if there are no metrics.
     """
 
     def chat(request: ChatSessionRequest, errors: ErrorCollector) -> None:

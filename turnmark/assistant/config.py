@@ -56,7 +56,7 @@ class AssistantConfig(Record):
             show_default="the only index",
             help="Index to search, e.g. notes; repeatable: several are searched together",
         ),
-    ] = Field(default="", description="names separated by commas; empty: a benchmark provides the passages")
+    ] = Field(default="", description="names separated by commas; empty if a benchmark provides the passages")
     generator: Annotated[
         str,
         FlagMark.SPEC,
@@ -92,7 +92,7 @@ class AssistantConfig(Record):
         int,
         typer.Option(
             metavar="N",
-            help="Approximate tokens of sections that a large model reads; with tools, up to five times as many more",
+            help="Approximate tokens of sections for a large model; tools may add up to five times as many",
             hidden=True,
         ),
     ] = Field(default=DEFAULT_TOKENS, ge=1)

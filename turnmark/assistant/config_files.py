@@ -120,7 +120,7 @@ def sources() -> list[ConfigFile]:
 
 
 def read_source_file(path: Path, trusted: bool = True) -> ConfigFile | None:
-    """Read one configuration file; None if it does not exist."""
+    """Read one configuration file, or return None if it does not exist."""
     if not path.exists():
         return None
     try:

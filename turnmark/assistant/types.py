@@ -29,7 +29,7 @@ class Understanding(Record):
         description="the questions to answer, in order, each complete by itself; one if the message is not compound"
     )
     asked: tuple[str, ...] = Field(
-        default=(), description="the sub-questions in the wording of the message; empty: that of `sub_questions`"
+        default=(), description="the sub-questions in the wording of the message; if empty, that of `sub_questions`"
     )
     phrases: tuple[tuple[str, ...], ...] = Field(
         default=(),
@@ -131,7 +131,7 @@ class Search(Record):
     why: str = Field(description="the purpose of the search in a few words: the message, a part of it, thin evidence …")
     query: str
     variants: tuple[str, ...] = ()
-    part: int | None = Field(default=None, description="0-based sub-question that it was for; None: the message")
+    part: int | None = Field(default=None, description="0-based sub-question that it was for, or None for the message")
     round: int = 1
     hits: tuple[SearchHit, ...] = ()
 
@@ -163,7 +163,7 @@ class Trace(Record):
 
 
 class Checks(Record):
-    """The result of the verify step. A value of None does not apply to this reply."""
+    """The result of the verify step. A check that does not apply to this reply has the value None."""
 
     grounded: float | None = Field(default=None, description="share of sentences and steps supported by what they cite")
     unsupported: tuple[str, ...] = Field(

@@ -132,7 +132,7 @@ def _parse_words(
 
 
 def _position(words: Sequence[str], option: str) -> int | None:
-    """Return where an option stands among the words; None if it cannot be found."""
+    """Return where an option stands among the words, or None if it cannot be found."""
     for position, word in enumerate(words):
         if option and (word == option or word.startswith(f"{option}=")):
             return position
@@ -150,7 +150,7 @@ def _options(command: Any, ctx: Any) -> dict[str, Any]:
 
 
 def _near_option(command: Any, ctx: Any, word: str) -> Any:
-    """Return the option that was probably meant; None if none is close."""
+    """Return the option that was probably meant, or None if none is close."""
     options = _options(command, ctx)
     return options.get(nearest_name(word, options))
 

@@ -34,7 +34,7 @@ class MissingExtra(RequestError):
 
 
 def nearest_name(name: str, known: Iterable[str]) -> str:
-    """Return the known name that was probably meant, whatever its case; "" if none is close."""
+    """Return the known name that was probably meant, whatever its case, or "" if none is close."""
     by_lower = {other.lower().strip("-"): other for other in known}
     near = get_close_matches(name.lower().strip("-"), by_lower, n=1)
     return by_lower[near[0]] if near else ""

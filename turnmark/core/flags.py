@@ -252,7 +252,7 @@ def command_from(
 
     Args:
         run: called with the request and the mistakes found so far; its docstring becomes the command's help.
-        only: the fields that the command has; empty: all.
+        only: the fields that the command has; if empty, all.
     """
     flags = [flag for flag in flags_of(kind).values() if not only or flag.name in only]
 

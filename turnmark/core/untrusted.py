@@ -241,7 +241,7 @@ def fence(text: str, kind: str = "text", tag: str | None = None) -> str:
 
     Args:
         kind: kind of the text, in the marks: `passage`, `user`, `assistant`.
-        tag: tag of the prompt, from `fence_tag` over all fenced texts; None: a tag for this text.
+        tag: tag of the prompt, from `fence_tag` over all fenced texts, or None for a tag for this text.
     """
     tag = tag or fence_tag(text)
     return f"<{kind}-{tag}>\n{text}\n</{kind}-{tag}>"

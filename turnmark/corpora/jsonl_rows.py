@@ -251,7 +251,7 @@ class RecordedQuery(Record):
     text: str
     variants: Mapping[str, str] | None = Field(
         default=None,
-        description="name -> text that is searched besides `text`, the raw message; None: only `text` is searched",
+        description="name -> text that is searched besides `text`, the raw message, or None if only `text` is searched",
     )
 
 

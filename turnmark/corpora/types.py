@@ -54,7 +54,7 @@ class Picture(Record):
     )
     alt: str = Field(default="", description="alternative text or caption in the document")
     source: str = Field(
-        default="", description="its own file, relative to the indexed folder; empty: it is a part of the document"
+        default="", description="its own file, relative to the indexed folder; empty if it is a part of the document"
     )
 
     @property
@@ -97,12 +97,12 @@ class TableData(Record):
         default=(),
         description="numbers and ISO dates that a workbook stores behind the cells; an empty text where it has none",
     )
-    numbers: tuple[int, ...] = Field(default=(), description="number of each row in its sheet; empty: counted from 1")
+    numbers: tuple[int, ...] = Field(default=(), description="number of each row in its sheet; if empty, 1, 2, 3 …")
     packed: tuple[str, ...] = Field(
         default=(), description="further rows (`turnmark.corpora.tables.data_tables.pack_rows`)"
     )
     packed_columns: tuple[int, ...] = Field(
-        default=(), description="columns of the packed rows that belong to the table, from 0; empty: all"
+        default=(), description="columns of the packed rows that belong to the table, from 0; if empty, all"
     )
 
 
@@ -117,7 +117,7 @@ class Document(Record):
     text: str
     path: str = Field(default="", description="path relative to the source, POSIX; for BEIR rows the corpus file")
     blocks: tuple[Block, ...] = ()
-    pages: tuple[int, ...] = Field(default=(), description="offset at which each page starts; empty when unpaged")
+    pages: tuple[int, ...] = Field(default=(), description="offset at which each page starts; empty without pages")
     is_passage: bool = Field(default=False, description="True: the document is a single passage (a BEIR row)")
     date: str = Field(default="", description="date of the last change, or else of writing, from the front matter")
     left_out: dict[str, int] = Field(
@@ -195,7 +195,7 @@ class Passage(Record):
         return f"{self.heading}\n{text}"
 
     def page_at(self, offset: int) -> int | None:
-        """Return the page of a character, given by its offset in the document; None without pages."""
+        """Return the page of a character, given by its offset in the document, or None without pages."""
         return None if self.page is None else self.page + bisect_right(self.page_starts, offset)
 
     def page_texts(self) -> list[tuple[int, str]]:

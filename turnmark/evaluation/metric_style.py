@@ -25,7 +25,7 @@ class MetricStyle(Record):
     direction: Literal["higher", "lower"] | None = Field(default="higher", description="which values are better")
     fraction: bool = Field(default=True, description="whether values lie between 0 and 1")
     headline: int | None = Field(
-        default=None, description="rank among the headline metrics, the lowest first; None: not a headline metric"
+        default=None, description="rank among the headline metrics, the lowest first, or None for other metrics"
     )
 
     def text(self, value: float | None) -> str:

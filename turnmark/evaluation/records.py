@@ -54,7 +54,7 @@ class Sample(Record):
     reason: str | None = Field(default=None, description="why the sample failed or was skipped")
     kind: str | None = Field(default=None, description="type of the failure, e.g. `timeout` or `bad_reply`")
     domain: str | None = None
-    query: str | None = Field(default=None, description="question or search query; None: not known")
+    query: str | None = Field(default=None, description="question or search query, or None if it is not known")
     rewrite: str | None = Field(default=None, description="other texts that were searched, one per line")
     variants: Mapping[str, str] = Field(
         default_factory=dict, description="query mode that asks a model -> its wording, which was also searched"
@@ -66,7 +66,7 @@ class Sample(Record):
     prediction: str | None = None
     procedure: tuple[dict[str, Any], ...] = ()
     marks: int | None = Field(
-        default=None, description="the highest citation mark that the reply may have; None: it should have none"
+        default=None, description="the highest citation mark that the reply may have, or None if it should have none"
     )
     decision: str | None = None
     hedged: bool = Field(
@@ -80,7 +80,7 @@ class Sample(Record):
     operations: tuple[dict[str, Any], ...] = Field(default=(), description="edit operations of a revision")
     previous: str | None = Field(default=None, description="the answer before a revision")
     history: tuple[Message, ...] | None = Field(
-        default=None, description="conversation before the question in the setting live; None: the recorded one"
+        default=None, description="conversation before the question in the setting live, or None for the recorded one"
     )
     notes: tuple[str, ...] = Field(default=(), description="notes of the system, e.g. on truncated passages")
     usage: Mapping[str, Usage] = Field(
@@ -142,7 +142,7 @@ class MetricSummary(StyledRecord):
     omitted: ClassVar = ("repeats", "spread")
 
     mean: float | None = Field(description="None if nothing was scored")
-    ci95: tuple[float, float] | None = Field(description="95% interval over `clusters`; None if n is 0")
+    ci95: tuple[float, float] | None = Field(description="95% interval over `clusters`, or None if n is 0")
     n: int = Field(description="number of scored samples")
     failed: int = Field(description="number of failed samples")
     not_applicable: int = Field(description="number of samples to which the metric does not apply")
@@ -186,7 +186,9 @@ class CorpusUsed(Record):
 
 
 class FolderManifest(Record):
-    """`manifest.json` of a folder; a command resumes the folder if all fields outside `not_identity` agree.
+    """The `manifest.json` of a folder.
+
+    A command resumes the folder if all fields agree, except those in `not_identity`.
 
     Attributes:
         noun: name of the folder's content in messages.
@@ -245,7 +247,7 @@ class RunManifest(FolderManifest):
     repeat: int = Field(default=1, description="number of answers to each task")
     counterfactual: bool = False
     only: tuple[str, ...] = ()
-    selection: str = Field(default="", description="the part of the data that ran, in words; empty: all of it")
+    selection: str = Field(default="", description="the part of the data that ran, in words; if empty, all of it")
     seed: int
     version: str = Field(description="version of Turnmark")
     versions: dict[str, str] = Field(default_factory=dict, description="package -> version, and that of Python")
@@ -253,7 +255,7 @@ class RunManifest(FolderManifest):
         default=(), description="package -> version, for each set of versions that samples were made with"
     )
     assistant: AssistantConfig | None = Field(
-        default=None, description="configuration under test; None: answers of another system, or only a retriever"
+        default=None, description="configuration under test, or None for another system's answers or a retriever alone"
     )
     indexes: dict[str, str] = Field(default_factory=dict, description="domain -> fingerprint of the searched index")
     judges: dict[str, str] = Field(
@@ -300,8 +302,8 @@ class PublishedRow(Record):
     subset: str = Field(description="description of the samples")
     domains: tuple[str, ...] = Field(default=(), description="empty: all domains, or the benchmark has none")
     setting: str | None = None
-    query: str | None = Field(default=None, description="query mode; None: no retrieval")
-    judge: str | None = Field(default=None, description="description of the judges; None: no judge")
+    query: str | None = Field(default=None, description="query mode, or None if there is no retrieval")
+    judge: str | None = Field(default=None, description="description of the judges, or None if there is no judge")
     variant: str | None = Field(default=None, description="description of each metric's instrument")
     note: str | None = None
     model: str | None = Field(default=None, description="the system's model as the paper identifies it")
@@ -311,9 +313,9 @@ class PublishedRow(Record):
         description="some of: data, average, turns, setting, domains, subset, n, documents, query, prompt, judge, "
         "metric",
     )
-    why: str | None = Field(default=None, description="every difference in words; None: comparable")
+    why: str | None = Field(default=None, description="every difference in words, or None if the figure is comparable")
     differs_by_metric: Mapping[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="metric -> aspects in which this figure differs; empty: comparable"
+        default_factory=dict, description="metric -> aspects in which this figure differs; empty if it is comparable"
     )
     slice: str | None = Field(default=None, description="our slice with the same samples: `all`, or `dimension=value`")
 
@@ -324,7 +326,7 @@ class PublishedRow(Record):
         return self
 
     def differs_in(self, metric: str) -> tuple[str, ...]:
-        """Return the aspects in which the figure of a metric differs from ours; empty: comparable."""
+        """Return the aspects in which the figure of a metric differs from ours; empty if it is comparable."""
         return self.differs_by_metric.get(metric, self.differs)
 
 
@@ -334,10 +336,10 @@ class Panel(Record):
     judges: tuple[str, ...]
     rule: Literal["one judge", "median", "majority"]
     alpha: float | None = Field(
-        default=None, description="Krippendorff's alpha; None: a single judge, or verdicts that do not vary"
+        default=None, description="Krippendorff's alpha, or None for a single judge or verdicts that do not vary"
     )
     alpha_ci95: tuple[float, float] | None = Field(
-        default=None, description="95% interval over clusters; None: too few of them"
+        default=None, description="95% interval over clusters, or None if there are too few of them"
     )
     level: Literal["nominal", "interval"] = Field(description="measurement level of alpha")
     n: int = Field(default=0, description="samples with at least two verdicts")

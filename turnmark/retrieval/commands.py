@@ -142,13 +142,13 @@ def index_folder(
     Nothing is built if the request has a mistake.
 
     Args:
-        names: indexes to search that were typed, separated by commas; the first one is the folder's. Empty: the
-            folder's is named after it.
-        retriever: spec of the retriever to build for; None: the default.
+        names: names of the indexes to search as the user typed them, separated by commas. The first one is the
+            index of the folder. If `names` is empty, that index is named after the folder.
+        retriever: spec of the retriever to build for, or None for the default.
         errors: mistakes are added to it.
         err: report on standard error, since the answer goes to standard output.
         carry_out: carries out the build, which reports to the progress that it is called with.
-        describe: spec of the model that describes pictures; None: the one that the index was built with.
+        describe: spec of the model that describes pictures, or None for the one that the index was built with.
     """
     from turnmark.retrieval.search.opened_index import list_indexes, split_names
 

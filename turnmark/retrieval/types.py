@@ -53,7 +53,7 @@ class Hit(Record):
 
     @property
     def similarity(self) -> float | None:
-        """Cosine between query and passage, in -1..1; None if no dense ranking has the passage."""
+        """Cosine between query and passage, in -1..1, or None if no dense ranking has the passage."""
         cosines = [found.score for name, found in self.found.items() if name.startswith("dense")]
         return max(cosines) if cosines else None
 
@@ -80,19 +80,19 @@ class Retriever(ABC):
         return []
 
     def collection(self) -> Collection | None:
-        """Return all passages, to count and list them; None if they are not known."""
+        """Return all passages, to count and list them, or None if they are not known."""
         return None
 
     def tables(self) -> TableStore | None:
-        """Return the stored tables, to find them and compute with SQL; None if there are none."""
+        """Return the stored tables, to find them and compute with SQL, or None if there are none."""
         return None
 
     def pictures(self) -> PictureStore | None:
-        """Return the described pictures of the documents, so that citations show them; None if there are none."""
+        """Return the described pictures of the documents, so that citations show them, or None if there are none."""
         return None
 
     def nearest(self, texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG002
-        """Return the cosine of each text with its nearest passage; empty without vectors."""
+        """Return the cosine of each text with its nearest passage; empty if there are no vectors."""
         return ()
 
     def word_shares(self, texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG002
@@ -104,7 +104,7 @@ class Retriever(ABC):
         return text
 
     def sure_from(self) -> float | None:
-        """Return the minimum confidence of a sure answer without a model; None if it is not known."""
+        """Return the confidence from which an answer without a model counts as sure, or None if it is not known."""
         return None
 
     def note_answer(self, answer: str) -> None:  # noqa: B027

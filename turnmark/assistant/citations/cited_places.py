@@ -45,7 +45,7 @@ _BLANK_LINES = re.compile(r"\n[ \t>]*\n")
 def cited_page(passage: Passage, number: int, answer: str) -> int | None:
     """Return the page of a passage that shares the most word pairs with the text that cites it.
 
-    If several pages share as many, return the first; None if the passage has no pages.
+    If several pages share as many, return the first, or None if the passage has no pages.
 
     Args:
         number: citation number of the passage in the answer.

@@ -65,7 +65,7 @@ class MarkFilter:
     """A receiver of the pieces of an answer that passes them on without the mark.
 
     Args:
-        on_text: receives the pieces; None: they are dropped.
+        on_text: receives the pieces, or None if they are dropped.
         sources: see `read_answer`.
         is_discarded: tells from the beginning of a reply that nobody will see it; then nothing is passed on.
     """

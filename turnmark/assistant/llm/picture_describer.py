@@ -58,7 +58,7 @@ class ModelDescriber:
         generator: takes pictures.
         store: keeps the descriptions.
         open_ledger: returns a new ledger for a build, from the estimated usage of one description.
-        price: price of the model's tokens; None: not configured.
+        price: price of the model's tokens, or None if it is not configured.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class ModelDescriber:
         return hashlib.sha256(f"{self._key}\n{picture.sha256}".encode()).hexdigest()
 
     def _stored(self, picture: Picture) -> str | None:
-        """Return the stored description of a picture; None if it was not described yet."""
+        """Return the stored description of a picture, or None if it was not described yet."""
         row = self.store.get(self._key_of(picture))
         if row is None:
             return None

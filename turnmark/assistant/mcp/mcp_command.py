@@ -48,7 +48,7 @@ class McpRequest(Request):
         typer.Option(
             metavar="PORT",
             show_default=str(DEFAULT_PORT),
-            help="With --http, the port to listen at; 0: a free one",
+            help="With --http, the port to listen on; 0 chooses a free one",
         ),
     ] = None
     token: Annotated[

@@ -58,7 +58,7 @@ def run_chat(
 
     Args:
         news: lines from the watcher of the documents, shown between turns and above a waiting prompt.
-        question: a line that the user has entered already; "": none.
+        question: a line that the user has already entered, or "" if there is none.
         typed: the beginning of a line that the user has typed.
 
     Raises:
@@ -141,7 +141,7 @@ def _typed_lines(chat: TerminalChat, question: str, typed: str) -> Iterator[str]
     """Yield the lines that the user types.
 
     Args:
-        question: a line that was entered already; "": none.
+        question: a line that was already entered, or "" if there is none.
         typed: the beginning of a line.
     """
     ask = make_prompt(chat, COMMANDS)
@@ -180,7 +180,7 @@ def make_confirm(console: Console) -> Callable[[str], bool]:
 
 
 def choose_index(console: Console, errors: ErrorCollector) -> str:
-    """Return the only index, or ask the user to choose one; "" if there is none, or no terminal.
+    """Return the only index, or the one that the user chooses. Return "" if there is none, or no terminal.
 
     Args:
         errors: mistakes of the request, to which a missing index is added. With a mistake, nothing is asked.

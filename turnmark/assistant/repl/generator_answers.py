@@ -35,8 +35,8 @@ class Contender:
     """One of the assistants that answer a question.
 
     Attributes:
-        reply: its reply; None if it failed.
-        error: the failure; None if it answered.
+        reply: its reply, or None if it failed.
+        error: the failure, or None if it answered.
         seconds: time that it took.
     """
 

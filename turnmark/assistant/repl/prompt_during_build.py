@@ -121,7 +121,7 @@ class PromptDuringBuild:
     """Lets the user type while an index is built. A question waits for the index, with a line that shows the progress.
 
     Attributes:
-        question: the line that the user entered during the build; "": none.
+        question: the line that the user entered during the build, or "" if there is none.
         typed: text that was typed, but not entered.
     """
 
@@ -153,7 +153,7 @@ class PromptDuringBuild:
         interrupted = False
         while building.is_running:
             try:
-                # Warnings of the build's thread appear above the prompt.
+                # `patch_stdout` prints warnings from the build thread above the prompt.
                 with patch_stdout(raw=True):
                     line = self._session.prompt(
                         "› ", default=self.typed, bottom_toolbar=building.status.describe,

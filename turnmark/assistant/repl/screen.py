@@ -79,8 +79,8 @@ class TurnView:
     """Draws the events of a turn as they occur, then its reply. Finished output is never redrawn.
 
     Args:
-        streaming: whether to draw the answer while it is streamed; False: only after it is checked.
-        index: index whose files the sources link to; None: no links.
+        streaming: whether to draw the answer while it is streamed. If False, it is drawn after it is checked.
+        index: index whose files the sources link to, or None for no links.
 
     Attributes:
         streaming: whether the answer is drawn while it is streamed, which takes a terminal.

@@ -41,10 +41,10 @@ class TerminalChat:
     """A conversation with an assistant.
 
     Args:
-        session: the session to record to; None: a new session that is not saved.
-        grade: measures a turn; None: `/grade` reports that there are no metrics.
-        confirm: asks the user a yes-no question; None: always no.
-        interactive: whether Ctrl-C cancels only the turn; False: it ends the command.
+        session: the session to record to, or None for a new session that is not saved.
+        grade: measures a turn, or None if `/grade` reports that there are no metrics.
+        confirm: asks the user a yes-no question, or None to answer no every time.
+        interactive: whether Ctrl-C cancels only the turn. If False, it ends the command.
         news: lines about the documents from other threads; they are shown only between turns.
     """
 

@@ -34,7 +34,7 @@ def is_loopback(host: str) -> bool:
 
 
 def read_token(path: Path | None, host: str = "localhost") -> str | None:
-    """Read the token that every request must have, from a file or from `TURNMARK_TOKEN`; None without both.
+    """Read the token of all requests from a file or from `TURNMARK_TOKEN`, or return None if both are missing.
 
     Raises:
         RequestError: the token is unfit or readable by others, or missing although other machines can reach the host.
@@ -106,7 +106,7 @@ class Guard:
 
     Args:
         host: host that the server listens at.
-        token: token that every request must have; None: no token, since only this machine can reach the server.
+        token: token that every request must have, or None if only this machine can reach the server.
         protects: beginning of the paths that need the token.
     """
 

@@ -43,7 +43,7 @@ FileState = Literal["current", "changed", "missing"]
 
 
 def describe_documents(index: Index, parameters: Mapping[str, str]) -> dict[str, Any]:
-    """List the documents of an index, or those with a passage that contains all of the parameter `words`."""
+    """List the documents of an index. With the parameter `words`, list those with a passage that contains all words."""
     documents = list_documents(index, parameters.get("words", ""))
     listed = documents[:MAX_LISTED_DOCUMENTS]
     data = [{**each.model_dump(mode="json"), "state": _state(index, each)} for each in listed]
@@ -53,8 +53,8 @@ def describe_documents(index: Index, parameters: Mapping[str, str]) -> dict[str,
 def read_document(index: Index, parameters: Mapping[str, str]) -> dict[str, Any]:
     """Return the text of a document of an index; raise `RejectedRequest` if the index has no such document.
 
-    The parameter `start` is the offset of a citation. If it is that of a row of a large table, which the text does not
-    show, the rows around it are returned.
+    The parameter `start` is the offset of a citation. If a row of a large table is cited, which the text does not
+    contain, the rows around it are returned.
     """
     document, start = parameters.get("document", ""), parameters.get("start", "")
     rows = index.rows_around(document, int(start)) if re.fullmatch(r"[0-9]{1,15}", start) else []

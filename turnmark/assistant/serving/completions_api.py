@@ -52,7 +52,7 @@ def content(reply: Reply, footnotes: bool) -> str:
 
 
 def footnote_definitions(reply: Reply) -> str:
-    """Return a footnote definition for each used source; empty without sources."""
+    """Return a footnote definition for each used source; empty if there are none."""
     return "\n".join(f"[^{citation.n}]: {escape_markdown_line(cite(citation))}" for citation in sources_used(reply))
 
 
@@ -224,7 +224,7 @@ def find_citations(text: str, footnotes: bool, sources: int) -> list[tuple[int, 
 
 
 def token_counts(reply: Reply) -> dict[str, int]:
-    """Return the tokens of all calls of the turn; 0 without a language model."""
+    """Return the tokens of all calls of the turn, or 0 without a language model."""
     prompt = sum(role_usage.prompt_tokens for role_usage in reply.usage.values())
     completion = sum(role_usage.completion_tokens for role_usage in reply.usage.values())
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}

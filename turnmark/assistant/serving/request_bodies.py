@@ -60,7 +60,7 @@ def rejection_of(error: ValidationError) -> RejectedRequest:
 class ChatRequest(Record):
     """A valid request."""
 
-    model: str = Field(default="", description="name of the requested model; empty: the default one")
+    model: str = Field(default="", description="name of the requested model; if empty, the default one")
     history: tuple[Message, ...] = ()
     message: str
     stream: bool = False

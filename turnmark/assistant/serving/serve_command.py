@@ -34,7 +34,7 @@ class ServeRequest(Request):
         str,
         typer.Option(metavar="HOST", help="Address to listen at; one that other machines can reach needs a token"),
     ] = DEFAULT_HOST
-    port: Annotated[int, typer.Option(metavar="PORT", help="Port to listen at; 0: a free one")] = DEFAULT_PORT
+    port: Annotated[int, typer.Option(metavar="PORT", help="Port to listen on; 0 chooses a free one")] = DEFAULT_PORT
     token: Annotated[
         Path | None,
         typer.Option(

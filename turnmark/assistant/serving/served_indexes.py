@@ -23,8 +23,8 @@ class ServedIndexes:
 
     Args:
         assistants: the assistants of single indexes.
-        joint: assistant over all indexes, named after them with commas in between; None: there is one index, or the
-            indexes cannot be searched together.
+        joint: assistant over all indexes, named after them with commas in between, or None if there is one
+            index, or if the indexes cannot be searched together.
     """
 
     def __init__(self, assistants: Mapping[str, Assistant], joint: Assistant | None = None) -> None:
@@ -95,7 +95,7 @@ def open_indexes(
     The assistants share one language model. Raise all problems, including those in `errors`.
 
     Args:
-        generator: the opened language model; None: the configuration names none.
+        generator: the opened language model, or None if the configuration names none.
         on_problem: called with the reason if the indexes can be searched only one by one.
     """
     assistants: dict[str, Assistant] = {}

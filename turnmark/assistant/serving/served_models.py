@@ -25,7 +25,7 @@ class ServedGenerator:
 
     Attributes:
         name: its name for clients, without the address and the options of its spec.
-        generator: the opened model; None: answers are quotations.
+        generator: the opened model, or None if answers are quotations.
     """
 
     name: str
@@ -115,7 +115,7 @@ class ServedModels:
         raise RejectedRequest(message, "model", 404, "model_not_found")
 
     def choose(self, index: str, generator: str) -> ServedModel:
-        """Return the model of an index and a language model; raise RequestError for an unknown name."""
+        """Return the model that combines an index with a language model; raise RequestError for an unknown name."""
         name, chosen = self.indexes.name(index), generator or self.generators[0]
         if chosen not in self.generators:
             raise RequestError(

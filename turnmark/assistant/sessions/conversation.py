@@ -220,7 +220,7 @@ def sources_used(reply: Reply) -> list[Citation]:
 
 
 def source_url(index: Index | None, citation: Citation) -> str:
-    """Return a URL that opens the file of a source, a PDF at its page; "" if the file does not exist."""
+    """Return a URL that opens the file of a source, a PDF at its page, or "" if the file does not exist."""
     part = index.part(citation.index) if index else None
     file = part.source_file(citation.path) if part else None
     if file is None or file.suffix == ".jsonl":  # a row of a corpus has no file to open
@@ -230,7 +230,7 @@ def source_url(index: Index | None, citation: Citation) -> str:
 
 
 def picture_url(index: Index | None, citation: Citation) -> str:
-    """Return a URL that opens the first picture of a source; "" if there is none."""
+    """Return a URL that opens the first picture of a source, or "" if there is none."""
     part = index.part(citation.index) if index else None
     if part is None or part.pictures is None or not citation.pictures:
         return ""
@@ -251,7 +251,7 @@ _CALL_NOUNS = {
 
 
 def calls_line(calls: Iterable[ToolUse]) -> str:
-    """Return the number of calls of each tool, e.g. `3 searches, 2 readings`; "" if there are none."""
+    """Return the number of calls of each tool, e.g. `3 searches, 2 readings`, or "" if there are none."""
     counts = Counter(call.tool for call in calls)
     named = [(counts[tool], names) for tool, names in _CALL_NOUNS.items() if counts[tool]]
     return ", ".join(f"{count} {names[count != 1]}" for count, names in named)

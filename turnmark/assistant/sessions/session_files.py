@@ -253,8 +253,8 @@ def resume_session(name: str | None, keep: bool = True) -> ChatSession:
     """Open a saved session to continue it.
 
     Args:
-        name: name of the session; None: the most recently used session.
-        keep: whether new turns are saved; False: the file is only read.
+        name: name of the session, or None for the most recently used session.
+        keep: whether new turns are saved. If False, the file is only read.
     """
     if name is None:
         names = session_names()

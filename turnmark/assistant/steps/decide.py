@@ -110,7 +110,7 @@ def _reason_to_doubt(turn: Turn, part: PartEvidence) -> str:
 
 
 def _unknown_name(turn: Turn, part: PartEvidence) -> str:
-    """Return a name in an English question that no passage of the index has; "" if there is none."""
+    """Return a name in an English question that no passage of the index has, or "" if there is none."""
     if turn.language != ENGLISH:
         return ""
     typed = part.text.split()
@@ -154,7 +154,7 @@ def grade_evidence(
     Args:
         questions: the message, and its rewrite if it has another wording.
         trusted: whether the hits are known to be about the question.
-        level: the minimum confidence for `answer` that the index measured; None: `MIN_ANSWER_CONFIDENCE`.
+        level: the minimum confidence for `answer` that the index measured, or None for `MIN_ANSWER_CONFIDENCE`.
     """
     if not hits:
         return Judgment(decision="unknown", confidence=0.0, reason="nothing was found")
@@ -217,7 +217,7 @@ def wordings_of(part: PartEvidence, likely: tuple[str, ...] = ()) -> list[str]:
 
 
 def narrower_query(part: PartEvidence) -> str:
-    """Return a query of a part's content words, those that its evidence lacks first; "" if it lacks none or all.
+    """Return a query of a part's content words, those that its evidence lacks first, or "" if it lacks none or all.
 
     If none of them is in the evidence, the documents are about something else, and a second search would not help.
     """

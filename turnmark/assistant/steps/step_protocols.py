@@ -26,7 +26,8 @@ class UnderstandStep(Protocol):
 class RetrieveStep(Protocol):
     """Finds evidence.
 
-    A class attribute `rounds` is the maximum number of rounds of searching and judging; 1 without it.
+    The class attribute `rounds` is the maximum number of rounds of searching and judging. A class that does not have it
+    has one round.
     """
 
     name: str
@@ -37,7 +38,7 @@ class RetrieveStep(Protocol):
         """Search for a message.
 
         Args:
-            found, assessment: what the round before found, and its judgment; None in the first round.
+            found, assessment: the evidence of the previous round and its assessment; both are None in the first round.
         """
 
 

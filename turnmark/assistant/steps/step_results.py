@@ -44,8 +44,8 @@ class UnderstoodMessage:
     Attributes:
         understanding: what the message asks for, as the trace shows it.
         asked: the question of the message in the spelling of the documents; it may be the message itself.
-        form: name of the form that found it; "": the one that was chosen.
-        fallback: why the step fell back to rules, a `FailureKind`; "": it did not.
+        form: name of the form that found it, or "" for the chosen one.
+        fallback: why the step fell back to rules, a `FailureKind`, or "" if it did not.
     """
 
     understanding: Understanding
@@ -106,8 +106,8 @@ class Evidence:
         message_hits: hits of a compound message searched as one, best first.
         computed: the computations among the evidence, by the id of the passage that shows the result.
         round: number of rounds of searching so far.
-        search_on: lets the model that answers search on with tools; None: no tools are offered. Returns the draft, or
-            the evidence to answer from if the model cannot use tools.
+        search_on: lets the model that answers search on with tools, or None if no tools are offered. Returns the
+            draft, or the evidence to answer from if the model cannot use tools.
     """
 
     parts: tuple[PartEvidence, ...]
@@ -206,8 +206,9 @@ class Draft:
         assessment: the judgment that the answer expresses, which may differ from that of the decide step.
         hits: the sources.
         procedure: the items of the answer's list if that is a procedure.
-        answers: the answer to each part; "": it is not answered; empty: the answer is not divided into parts.
-        claims: the text to check; "": nothing, as the answer is a quotation; None: all of `text`.
+        answers: the answer to each part; "" for a part that is not answered. Empty if the answer is not divided into
+            parts.
+        claims: the text to check, "" if the answer is a quotation and needs no check, or None for all of `text`.
         unstated: the sentences that the model marked as not stated in the documents.
         computed: the computations among the sources, by the id of the passage that shows the result.
         reasoning: what the model wrote for itself before the answer.

@@ -59,9 +59,9 @@ class Turn:
         history: the messages before, oldest first.
         config: configuration of the assistant; `top_k` is not None.
         retriever: None: nothing can be searched.
-        generator: language model; None: the extractive forms.
-        embed: function from texts to unit vectors; None: texts are compared by words only.
-        evidence: passages to answer from, best first; None: the retrieve step searches.
+        generator: language model, or None for the extractive forms.
+        embed: function from texts to unit vectors, or None if texts are compared by words only.
+        evidence: passages to answer from, best first, or None if the retrieve step searches.
         trusted: whether the evidence is known to be about the question.
         languages: languages of the documents, the most frequent first.
         notify: called with each event.
@@ -155,7 +155,7 @@ class Turn:
         """Record a search for the trace.
 
         Args:
-            part: 0-based part that it was for; None: the message.
+            part: 0-based part that it was for, or None for the message.
             round_number: number of the round of searching, from 1.
         """
         rows = []

@@ -41,7 +41,7 @@ class Findings:
     Attributes:
         hits: hits of the message, best first; for a compound message the hits of its parts follow, taking one of each
             part in turn.
-        fallback: why the understand step fell back to rules; "": it did not.
+        fallback: why the understand step fell back to rules, or "" if it did not.
     """
 
     understanding: Understanding
@@ -61,7 +61,7 @@ class Assistant:
     Args:
         index: an index or its name, or several of them, which are searched together.
         generator: a generator spec, or a generator of your own; `extractive` needs no language model.
-        retriever: a retriever spec, or a retriever of your own; None: what the index was built for.
+        retriever: a retriever spec, or a retriever of your own. By default, the retriever that the index was built for.
         settings: further fields of `AssistantConfig`, e.g. `top_k=5` or `steps={"decide": "llm"}`.
 
     Attributes:
@@ -219,7 +219,7 @@ class Assistant:
         """Run only the understand and retrieve steps of a turn, with one round of searching.
 
         Args:
-            top_k: passages to retrieve for a question, or for each part of one; None: as in `reply`.
+            top_k: passages to retrieve for a question, or for each part of one. The default is that of `reply`.
         """
         turn = self._begin(history, message, lambda _: None, top_k=top_k)
         understood = turn.run(self.steps.understand)

@@ -27,10 +27,10 @@ class AssistantParts:
     """The opened parts of an assistant.
 
     Attributes:
-        index: the index that the retriever searches; None: the passages come from a benchmark.
-        retriever: finds the passages; None: every call of `reply` passes in its evidence.
-        generator: language model for rewrites and answers; None: the extractive forms, which need none.
-        embed: embeds sentences for the extractive forms; None: they compare words only.
+        index: the index that the retriever searches, or None if the passages come from a benchmark.
+        retriever: finds the passages, or None if every call of `reply` passes in its evidence.
+        generator: language model for rewrites and answers, or None for the extractive forms, which need none.
+        embed: embeds sentences for the extractive forms, or None if they compare words only.
         tracing: writes spans of turns, steps, searches and calls of the model.
     """
 
@@ -75,7 +75,7 @@ def open_parts(
 
 
 def embed_with(index: Index) -> Embed | None:
-    """Return a function that embeds sentences with the embedder of an index; None if the index has none.
+    """Return a function that embeds sentences with the embedder of an index, or None if the index has none.
 
     The model is loaded at the first call, and runs in one thread, however many turns a server takes at once. Vectors of
     passages are read from the index. Other vectors are kept for later turns if they do not depend on the texts that are

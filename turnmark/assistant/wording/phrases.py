@@ -131,7 +131,7 @@ def phrases_in(language: str) -> Phrases | None:
 
 
 def phrases_for(message: str, likely: tuple[str, ...] = ()) -> Phrases | None:
-    """Return the phrases of a message's language; None if English rules apply to it.
+    """Return the phrases of a message's language, or None if English rules apply to it.
 
     Args:
         likely: languages of the conversation and of the documents.

@@ -167,7 +167,7 @@ class RefusalRules:
         return self.parts is not None and not _CONDITIONS.search(fold(text)) and self.parts.lacks(text, opens)
 
     def _opening_end(self, sentence: str) -> int | None:
-        """Return the end of the opening of a refusal; None if the sentence is none. It is only known in English."""
+        """Return the end of the opening of a refusal, or None if the sentence is none. It is only known in English."""
         if self.parts is not None:
             return 0 if self._lacks(sentence, opens=True) else None
         opening = self.opening.match(sentence)

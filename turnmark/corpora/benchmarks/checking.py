@@ -37,7 +37,7 @@ QUERY_MODES: tuple[mtrag.Mode, ...] = ("last-turn", "rewrite", "questions")
 BENCHMARK_NAMES: Mapping[mtrag.Benchmark, str] = {"mtrag": "MTRAG", "mtrag-un": "MTRAG-UN", "mtrag-s": "MTRAG-S"}
 
 StatisticValues = dict[str, float | None]
-"""Name of a figure -> its value here; None: the files do not give it."""
+"""Name of a figure -> its value here, or None if the files do not give it."""
 
 
 class DataStatistic(Record):

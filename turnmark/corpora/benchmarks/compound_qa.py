@@ -60,7 +60,7 @@ class CompoundQuestion(Record):
     capability: Capability = Field(description="what the question tests (a capability of the paper)")
     type: QuestionType
     source_id: str = Field(description="ID of the row; it recurs in the files of other types")
-    context: str | None = Field(description="the text to answer from; None if the question is closed-book")
+    context: str | None = Field(description="the text to answer from, or None if the question is closed-book")
     question: str
     reference: str
 

@@ -208,7 +208,7 @@ def _step(scale: Mapping[str, float]) -> float:
 
 
 def _number(value: Any) -> float:
-    """Convert a number, or a text with one, to a finite float."""
+    """Convert a number, or a text that contains only a number, to a finite float."""
     try:
         number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else math.nan
     except (ValueError, OverflowError):

@@ -100,7 +100,7 @@ class KiwiTurn(Record):
     instruction: str
     previous: str = Field(description="the answer before this turn, by the rule of `answer_after`")
     answer: str = Field(description="answer_1: the model's revised answer")
-    edit: str | None = Field(description="answer_2: the user's edit of the revision; None: no edit")
+    edit: str | None = Field(description="answer_2: the user's edit of the revision, or None if there was no edit")
     rating: RevisionRating
     coarse: CoarseType | None = Field(default=None, description="chosen by the user (section 2.2)")
     fine: str | None = Field(default=None, description="one of FINE_TYPES (Table 3)")
@@ -204,13 +204,13 @@ def _get_first_value(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
 
 
 def _coarse_of(value: Any) -> CoarseType | None:
-    """Return the coarse type that a value names; None if it names neither."""
+    """Return the coarse type that a value names, or None if it names neither."""
     beginnings: dict[str, CoarseType] = {"info": "information-seeking", "styl": "stylistic"}
     return beginnings.get(_letters(value)[:4])
 
 
 def _match_name(value: Any, names: Sequence[str]) -> str | None:
-    """Return the name that a value spells, ignoring letter case and punctuation; None if there is none."""
+    """Return the name that a value spells, ignoring letter case and punctuation, or None if there is none."""
     letters = _letters(value).replace("reorganise", "reorganize")
     return next((name for name in names if _letters(name) == letters), None)
 
@@ -349,7 +349,7 @@ def _parse_papers(row: JsonRow) -> tuple[str, Papers]:
 
 
 def load_papers(root: Path) -> LoadedRows[dict[str, Papers]] | None:
-    """Read the companion file, by `same_question`; None if the folder has none."""
+    """Read the companion file, by `same_question`, or return None if the folder has none."""
     name = _first(root, COMPANIONS)
     if name is None:
         return None

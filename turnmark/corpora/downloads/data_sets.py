@@ -142,7 +142,7 @@ def folder_of(entry: DataSet) -> Path:
 
 
 def manifest_of(entry: DataSet) -> FetchManifest | None:
-    """Read the manifest of a fetched data set; None if it was not fetched."""
+    """Read the manifest of a fetched data set, or return None if it was not fetched."""
     path = folder_of(entry) / MANIFEST
     try:
         return FetchManifest.model_validate_json(path.read_bytes()) if path.is_file() else None

@@ -48,7 +48,7 @@ class NamedModel(Record):
     member: str = Field(description="path of a file in a package: a pattern with {name} and {n}, the 1-based package")
     packed: ModelFile | None = Field(
         default=None,
-        description="file of the package that is converted (`corpora.packed_bert`); None: it has the files themselves",
+        description="file of the package to convert (`corpora.packed_bert`), or None if none must be converted",
     )
     converted: tuple[ModelFile, ...] = Field(default=(), description="the files that `packed` is converted into")
 

@@ -44,7 +44,7 @@ def read_source(
 
     Args:
         source: a folder, a single file, a `.jsonl` file of BEIR rows (with `_id`), or a folder with a `corpus.jsonl`.
-        include: gitignore-style globs for paths relative to the folder; empty: every file of a known type. A file of
+        include: gitignore-style globs for paths relative to the folder; if empty, every file of a known type. A file of
             an unknown type that matches is read as text.
         exclude: globs of files to leave out; they take precedence over `include`.
         report: is told what is being read, and counts the files whose type is not read.

@@ -55,7 +55,7 @@ def read_isolated(
 
     Args:
         tell: called with the current file and page, first at the beginning and then about every second.
-        pictures: existing folder to which its pictures are written; None: they are only counted.
+        pictures: existing folder to which its pictures are written, or None if they are only counted.
 
     Raises:
         Unreadable: the file cannot be read, or exceeds the limits.

@@ -106,7 +106,7 @@ def is_month_name(word: str) -> bool:
 
 @lru_cache(maxsize=20_000)
 def read_date(text: str) -> CellDate | None:
-    """Return the date that a cell shows; None if it shows none.
+    """Return the date that a cell shows, or None if it shows none.
 
     A date with a year of two digits is not read, since its century is not known.
     """
@@ -125,7 +125,7 @@ def read_date(text: str) -> CellDate | None:
 
 
 def _make_date(parts: Mapping[str, str | None]) -> CellDate | None:
-    """Return the date with these parts; None if there is no such day or time."""
+    """Return the date with these parts, or None if there is no such day or time."""
     year, clock = int(parts["year"] or 0), _clock(parts)
     if clock is None:
         return None
@@ -154,7 +154,7 @@ def _iso_month(year: int, month: int) -> str | None:
 
 
 def _clock(parts: Mapping[str, str | None]) -> str | None:
-    """Return a space and the time in ISO form, or "" without a time; None if the time does not exist, as in 25:00."""
+    """Return a space and the time in ISO form, "" if no time is given, or None if it does not exist, as in 25:00."""
     shown = parts.get("time")
     if not shown:
         return ""

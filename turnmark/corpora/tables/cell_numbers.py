@@ -64,9 +64,9 @@ class CellNumber(NamedTuple):
     """The number of a cell.
 
     Attributes:
-        point: the number if a point separates the decimals; None if the cell cannot be read in this way.
-        comma: the number if a comma separates the decimals; None if the cell cannot be read in this way.
-        unit: "%", a currency or another unit; empty without one.
+        point: the number if a point separates the decimals, or None if the cell cannot be read in this way.
+        comma: the number if a comma separates the decimals, or None if the cell cannot be read in this way.
+        unit: "%", a currency or another unit; empty if there is none.
         is_code: whether the digits may be a code: they begin with a zero, or with a plus sign as a telephone number.
     """
 
@@ -90,7 +90,7 @@ def read_plain_number(text: str) -> int | float | None:
 
 @lru_cache(maxsize=20_000)
 def read_number(text: str) -> CellNumber | None:
-    """Return the number that a cell shows; None if it shows none."""
+    """Return the number that a cell shows, or None if it shows none."""
     if len(text) > MAX_LENGTH:
         return None
     if not text.isascii():
@@ -140,7 +140,7 @@ def _factor_and_unit(before: str, after: list[str]) -> tuple[float, str]:
 
 
 def _value(digits: str, mark: str, scale: float, negative: bool) -> int | float | None:
-    """Return the value of digits whose decimals follow `mark`; None if they cannot be read in this way."""
+    """Return the value of digits whose decimals follow `mark`, or None if they cannot be read in this way."""
     whole, found, decimals = digits.partition(mark)
     if found and not decimals.isdigit():
         return None

@@ -61,7 +61,7 @@ class ColumnType:
     """The type of a column, and how its cells are read.
 
     Attributes:
-        unit: unit of the numbers, as shown; empty without one.
+        unit: unit of the numbers, as displayed; empty if there is none.
         comma: whether decimals follow a comma.
         day_first: whether the day comes before the month.
         skips_ambiguous: whether a cell that can be read in two ways has no value.
@@ -106,7 +106,7 @@ class ColumnType:
 
 
 def _stored_number(stored: str, text: str) -> int | float | None:
-    """Return the stored number of a cell; that of a percentage is multiplied by 100, as it is shown."""
+    """Return the stored number of a cell. A percentage is multiplied by 100, so that it equals the displayed number."""
     try:
         value = float(stored)
     except ValueError:
@@ -234,14 +234,14 @@ class ColumnEvidence:
         )
 
     def own_comma(self) -> bool | None:
-        """Return whether decimals follow a comma as far as the column itself shows it; None if it does not."""
+        """Return whether decimals follow a comma as far as the column itself shows it, or None if it does not."""
         if self.points or self.commas or not self.ambiguous:
             return self.commas > self.points
         # "1,147" next to "932": a fraction with exactly three decimals is not next to whole numbers of that size.
         return self._comma_if_grouped() if self.hundreds and not self.long_wholes else None
 
     def _comma_if_grouped(self) -> bool | None:
-        """Return whether decimals follow a comma if the only mark groups thousands; None if there are two marks."""
+        """Return whether decimals follow a comma if the only mark groups thousands, or None if there are two marks."""
         return None if self.point_fractions and self.comma_fractions else self.point_fractions > 0
 
     def decimal_evidence(self) -> tuple[int, int]:
@@ -260,7 +260,7 @@ class ColumnEvidence:
         return bool(self._comma_if_grouped()) if file.comma is None else file.comma
 
     def _day_first(self, file: FileHabits) -> bool | None:
-        """Return whether the day comes first; None if it is not known, or if the column contradicts itself."""
+        """Return whether the day comes first, or None if it is not known, or if the column contradicts itself."""
         if self.days_first and self.months_first:
             return None
         if self.days_first or self.months_first or not self.either_first:
@@ -273,7 +273,7 @@ class FileHabits:
     """How a file writes decimals and dates, for the columns that do not show it themselves.
 
     Attributes:
-        comma: whether decimals follow a comma; None: its columns contradict each other.
+        comma: whether decimals follow a comma, or None if its columns contradict each other.
         day_first: None: it is not known.
     """
 
@@ -322,7 +322,7 @@ def repeats_labels(cells: Sequence[str], labels: Sequence[str]) -> bool:
 
 
 def join_labels(labels: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str] | None:
-    """Return the column names together with those in the first row; None if that row is not a part of the header.
+    """Return the column names together with those in the first row, or None if that row is not a part of the header.
 
     It is a part of the header if it distinguishes all neighboring columns with the same name, some of which have
     figures below, and contains nothing else.

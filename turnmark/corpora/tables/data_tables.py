@@ -26,9 +26,9 @@ class DataRow(NamedTuple):
     """A row of a table.
 
     Attributes:
-        number: its number in the sheet, or in the table, from 1.
-        cells: the cells as shown.
-        stored: the numbers and dates that a workbook stores behind the cells; empty without any.
+        number: 1-based number of the row in its sheet, or in its table.
+        cells: the cells as displayed.
+        stored: the numbers and dates that a workbook stores for the cells; empty if there are none.
     """
 
     number: int
@@ -109,7 +109,7 @@ def _plain_cell(cell: str) -> str:
 
 
 def _caption(document: Document, before: Block | None, after: Block | None) -> str:
-    """Return the paragraph next to a table that names it; empty without one."""
+    """Return the paragraph next to a table that names it; empty if there is none."""
     for block in (before, after):
         if block is not None and block.kind == "paragraph":
             text = document.text[block.start : block.end].strip()

@@ -119,7 +119,7 @@ def _words_of(text: str, language: str) -> Iterator[str]:
 
 
 def _terms_of(text: str) -> Iterator[str]:
-    """Yield the words of a text in order; for scripts without spaces, parts of their runs."""
+    """Yield the words of a text in order. Text in a script without spaces is split into short parts."""
     previous_end, previous = -1, ""
     for word, start, end in words_with_spans(text):
         if CHARACTER.match(word):

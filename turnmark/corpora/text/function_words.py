@@ -83,10 +83,11 @@ _UKRAINIAN, _PERSIAN = re.compile("[іїєґІЇЄҐ]"), re.compile("[پچژگک
 
 @lru_cache(maxsize=4096)
 def language_of(text: str, likely: tuple[str, ...] = ()) -> str:
-    """Return the language of a message or another short text; "" if nothing tells it.
+    """Return the language of a message or another short text, or "" if nothing tells it.
 
-    The script decides, then the function words. If several languages have equally many words, the first of `likely`
-    is returned, or else English: the words of an English message are never taken for those of another language.
+    The language is recognized by its script, or else by its function words. If the message has equally many function
+    words of several languages, the first of `likely` is returned, or else English: the words of an English message
+    are never taken for those of another language.
 
     >>> language_of("Wie lange ist der Ausweis gültig?")
     'de'

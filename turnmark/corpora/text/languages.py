@@ -26,9 +26,9 @@ class Language(Record):
     """A row of the table of languages."""
 
     name: str = Field(description="English name")
-    stemmer: str = Field(default="", description="name of its Snowball stemmer; empty: words are not stemmed")
+    stemmer: str = Field(default="", description="name of its Snowball stemmer; empty if words are not stemmed")
     stop_words: str = Field(
-        default="", description="name of its list in bm25s.stopwords; empty: its function words, if it has any"
+        default="", description="name of its list in bm25s.stopwords; if empty, its function words, if it has any"
     )
     abbreviations: str = Field(
         default="", description="abbreviations after whose dot a sentence goes on, no English word"
@@ -78,7 +78,7 @@ _NON_PROSE = re.compile(
 
 
 def detect_language(text: str) -> str:
-    """Return the language of a text; "" if it is undecided: too short, code or numbers, or a close call.
+    """Return the language of a text, or "" if it is undecided: too short, code or numbers, or a close call.
 
     A script that only one language uses decides. Otherwise py3langid decides by the text's words; its labels outside
     of `LANGUAGES` are returned too, since they say that a text is not English.
@@ -94,7 +94,7 @@ def detect_language(text: str) -> str:
 
 
 def language_of_script(text: str) -> str:
-    """Return the only language that uses the script of a text; "" if there is none."""
+    """Return the only language that uses the script of a text, or "" if there is none."""
     letters = sum(map(str.isalpha, text))
     counts = Counter(match.lastgroup for match in _SCRIPT.finditer(text))
     kana, han = counts.pop("ja", 0), counts.pop("zh", 0)

@@ -270,7 +270,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _sentence_end(text: str, start: int, mark: re.Match[str], end: int) -> int | None:
-    """Return the end of the sentence that began at `start`; None if the punctuation `mark` does not end it."""
+    """Return the end of the sentence that began at `start`, or None if the punctuation `mark` does not end it."""
     cut = mark.end()
     if mark["wide"]:
         return _wide_end(text, start, cut, end)
@@ -302,7 +302,7 @@ def _sentence_end(text: str, start: int, mark: re.Match[str], end: int) -> int |
 
 
 def _wide_end(text: str, start: int, cut: int, end: int) -> int | None:
-    """Return the end of a sentence that ends at `cut` with a mark such as "。"; None if it continues.
+    """Return the end of a sentence that ends at `cut` with a mark such as "。", or None if it continues.
 
     Bold text that began in the sentence ends with it. After a quotation, a Japanese particle continues the sentence.
     """

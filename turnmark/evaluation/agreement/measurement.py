@@ -67,7 +67,7 @@ class Annotators(Record):
     agreeing: float = Field(description="share with three equal ratings, or two equal and the third one point off")
     alpha: float | None = Field(description="Krippendorff's alpha, interval level, over all ratings")
     alpha_ci95: tuple[float, float] | None = Field(
-        description="bootstrap over conversations; None: a single conversation, or no alpha"
+        description="bootstrap over conversations, or None for a single conversation, or if there is no alpha"
     )
 
 
@@ -184,7 +184,7 @@ def _estimate_all(measured: Mapping[str, ClusterStatistic | None]) -> dict[str, 
 def _mean(
     answers: Sequence[ComparedAnswer], kind: Literal["reference", "scores"], name: str
 ) -> ClusterStatistic | None:
-    """Return the mean of a reference score or a metric; None if no answer has it."""
+    """Return the mean of a reference score or a metric, or None if no answer has it."""
     import numpy as np
 
     measured: list[ComparedAnswer] = []

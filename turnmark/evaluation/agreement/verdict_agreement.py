@@ -115,7 +115,7 @@ def _preferences(answers: Sequence[ComparedAnswer], judge: str) -> list[_Pair]:
 
 
 def _majority_preference(answer: ComparedAnswer) -> str | None:
-    """Return the label that most people give, at least two of them; None without such a label."""
+    """Return the label that most people, and at least two, give, or None if there is no such label."""
     counts = Counter(answer.ratings.get(PREFERENCE, ())).most_common(2)
     if not counts:
         return None
@@ -131,7 +131,7 @@ def _base(metric: str) -> str:
 
 
 def _label(answer: ComparedAnswer, judge: str) -> str | None:
-    """Return a judge's label of an answer, whether it says "I don't know": yes, partial or no; None without one."""
+    """Return a judge's label of an answer, whether it says "I don't know": yes, partial or no. None if missing."""
     value = answer.scores.get(judge, answer.reference.get(judge))
     if value is None:
         return None

@@ -111,7 +111,7 @@ class CountingModel(GeneratorBase):
     Its replies are placeholders in the right form: the smallest value of the schema, or a short text.
 
     Args:
-        verdict: its reply as a judge if no object is asked for; None: it is not a judge.
+        verdict: its reply as a judge if no object is asked for, or None if it is not a judge.
     """
 
     def __init__(

@@ -20,7 +20,7 @@ class StoredJudgment(Outcome):
     repeat: int = 0
     measure: str
     judge: str = Field(description="spec in normal form")
-    prompts: str = Field(default="", description="hash of the prompts of a language model; empty: unknown")
+    prompts: str = Field(default="", description="hash of the prompts of a language model; empty if it is unknown")
     models: tuple[str, ...] = Field(default=(), description="models that answered, as their endpoint names them")
     seconds: FiniteFloat = 0.0
     tries: int = Field(default=1, description="number of tries; `usage` is the sum over them")

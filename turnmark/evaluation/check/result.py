@@ -19,7 +19,7 @@ class Share(Record):
 
     count: int
     n: int
-    ci95: tuple[float, float] | None = Field(description="Wilson's interval of the share; None if nothing counts")
+    ci95: tuple[float, float] | None = Field(description="Wilson's interval of the share, or None if nothing counts")
 
 
 def share(count: int, n: int) -> Share:
@@ -43,15 +43,15 @@ class QuestionResult(Record):
     passage: str = Field(description="id of the passage that it was written from")
     place: str = Field(description="headings above that passage, or its document")
     text: str = Field(description="text of the passage")
-    rank: int | None = Field(default=None, description="rank of its section among the passages found; None: not found")
+    rank: int | None = Field(default=None, description="rank of its section among the passages, or None if not found")
     first: str = Field(default="", description="place of the passage found first instead")
     decision: str | None = None
     hedged: bool = False
     answer: str = ""
     reference: str = Field(default="", description="the answer that was written with the question")
-    support: float | None = Field(default=None, description="0..1 by the judge; None: not judged")
+    support: float | None = Field(default=None, description="0..1 by the judge, or None if it is not judged")
     agreement: float | None = Field(
-        default=None, description="share of the reference answer's words in the answer; None: nothing to compare"
+        default=None, description="share of the reference's words in the answer, or None without a reference"
     )
     failed: str | None = Field(default=None, description="why it has no answer; it is not counted")
     why: tuple[str, ...] = Field(default=(), description="its faults, in words")

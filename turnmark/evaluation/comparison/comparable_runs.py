@@ -37,7 +37,7 @@ class ComparedRun:
         domains: task id -> domain, in the order of the predictions.
         skipped: ids of tasks that were never tried.
         failed: ids of tasks without an answer.
-        facts: task id -> facts; None if the run has no readable file of facts.
+        facts: task id -> facts, or None if the run has no readable file of facts.
     """
 
     letter: str
@@ -236,7 +236,7 @@ def _aspects(run: ComparedRun, other: ComparedRun) -> dict[str, str]:
 
 
 def metric_reason(runs: Sequence[ComparedRun], metric: str) -> str | None:
-    """Return why a metric is not the same in these runs, because the instruments differ; None: it is the same."""
+    """Return why a metric is not the same in these runs, because the instruments differ, or None if it is the same."""
     first, *other_runs = runs
     instruments = first.by.get(metric, ())
     differences: list[str] = []

@@ -34,10 +34,10 @@ class JudgePair(Record):
     judges: tuple[str, str]
     systems: int = Field(description="systems whose replies both judges judged")
     rank_systems: float | None = Field(
-        description="Spearman over the systems' means of the replies that both judged; None: no variation"
+        description="Spearman over the systems' means of the replies that both judged, or None if there is no variation"
     )
     replies: int = Field(description="replies that both judged, over all systems")
-    rank_replies: float | None = Field(description="Spearman over these replies; None: no variation")
+    rank_replies: float | None = Field(description="Spearman over these replies, or None if there is no variation")
 
 
 def compare_judges(runs: Sequence[ComparedRun], ids: Collection[str]) -> tuple[JudgePair, ...]:

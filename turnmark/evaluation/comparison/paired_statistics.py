@@ -32,7 +32,7 @@ class Change(Record):
     means: tuple[float, float] = Field(description="of the first run and of this one, over these samples")
     difference: float = Field(description="mean of this run minus mean of the first run")
     ci95: tuple[float, float] | None = Field(
-        description="95% interval, the same draws for both runs; None: too few clusters"
+        description="95% interval, the same draws for both runs, or None if there are too few clusters"
     )
     p: float = Field(description="two-sided permutation test over clusters")
     p_holm: float | None = Field(description="p corrected over all tests of the headline; None in a breakdown")
@@ -88,7 +88,7 @@ class _PairedMetric(NamedTuple):
     is_share: bool
 
     def subtract(self, chosen: Bools, clusters: Ints) -> Difference | None:
-        """Return the other run minus the first one; None if one of them has no value over the chosen samples."""
+        """Return the other run minus the first one, or None if one of them has no value over the chosen samples."""
         from turnmark.evaluation.scores.cluster_statistics import difference_statistic
 
         counted = chosen & self.counted

@@ -50,7 +50,7 @@ class Side(Record):
     run: str = Field(description="folder of the run")
     setting: str | None
     specs: dict[str, str]
-    selection: str = Field(default="", description="the part of the data that ran, in words; empty: all of it")
+    selection: str = Field(default="", description="the part of the data that ran, in words; if empty, all of it")
     n: int
     failed: int
     skipped: int

@@ -45,8 +45,8 @@ class Bert:
         model: the model's folder.
         name: the model's name in the metric names; empty for the published model, whose values are rescaled by the
             package's baseline, so that two random sentences score about 0.
-        layers: number of the layer whose vectors are compared; None: the package's choice for the published model, the
-            last layer of others.
+        layers: number of the layer whose vectors are compared. If it is None, this is the package's choice for the
+            published model, and the last layer of other models.
     """
 
     def __init__(self, model: str, name: str = "", layers: int | None = None) -> None:
@@ -121,8 +121,8 @@ def open_bert(model: str | None = None) -> Bert:
     """Find the model of BERTScore; it is loaded later.
 
     Args:
-        model: `minilm` (the bundled model) or a folder of transformers or sentence-transformers; None: the published
-            model.
+        model: `minilm` (the bundled model) or a folder of transformers or sentence-transformers, or None for
+            the published model.
 
     Raises:
         MissingExtra: the package bert-score is not installed.
@@ -246,7 +246,7 @@ def bert_rubrics(bert: Bert, judge: str) -> tuple[Rubric, ...]:
 
 
 def _needs_all(case: Case) -> str | None:
-    """Return why `rb_alg` does not apply to a case; None: it does."""
+    """Return why `rb_alg` does not apply to a case, or None if it does."""
     missing = require_material(passages=True, reference=True)(case)
     if missing:
         return missing

@@ -2,8 +2,8 @@
 `appropriateness[embedded]`.
 
 Each of the last three is a weighted sum of a few features of a reply (words and meaning shared with passages, question
-and reference). The weights are fitted to human ratings of two models' answers. The metrics share names with published
-ones and are not the same; docs/measured.md reports how well they agree with people. English only. Texts are embedded
+and reference). The weights are fitted to human ratings of two models' answers. The metrics have the names of published
+ones but measure differently; docs/measured.md reports how well they agree with people. English only. Texts are embedded
 sentence by sentence, each text separately, so that no value depends on the other judged texts.
 """
 
@@ -243,7 +243,7 @@ FEATURES: Mapping[str, Callable[[Case, SentenceVectors], float]] = {
 
 
 def _weighted_mean(parts: Sequence[str], values: Sequence[float]) -> float:
-    """Return the mean of the parts' values, weighted by their numbers of words; 0 without parts."""
+    """Return the mean of the parts' values, weighted by their numbers of words, or 0 without parts."""
     sizes = [len(words(part)) for part in parts]
     total = sum(sizes)
     if not total:

@@ -63,7 +63,7 @@ class JudgeCalls:
         tested: specs of the generators that wrote the samples, as far as known.
         concurrency: calls at once; 1 if a judge is a script of replies (`replay:`).
         prompts: folder with the user's own prompts.
-        budget: the limit for samples and judgments of the run together; None: no limit.
+        budget: the limit for samples and judgments of the run together, or None for no limit.
         elsewhere: usage of other runs on the same budget.
     """
 
@@ -121,7 +121,7 @@ class JudgeCalls:
         return self._file
 
     def stored(self, key: str) -> StoredJudgment | None:
-        """Return the last judgment under a key; None: there is no such judgment."""
+        """Return the last judgment under a key, or None if there is no such judgment."""
         return self._judgments.get(key)
 
     def silent(self) -> frozenset[str]:
@@ -267,7 +267,7 @@ class JudgeCalls:
         return judgment, usage
 
     def case_of(self, task: Task, item: Item, sample: Sample) -> Case | None:
-        """Return the case to judge; None: the sample is not done, or its case cannot be made."""
+        """Return the case to judge, or None if the sample is not done, or its case cannot be made."""
         if sample.status != "done":
             return None
         # The metrics meet the same exception and report it.

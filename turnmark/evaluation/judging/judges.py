@@ -25,8 +25,8 @@ class Judge:
 
     Attributes:
         name: its spec in normal form.
-        metrics: names of the metrics that it grades; None: all.
-        rubrics: the judge's own rubrics, which replace the benchmark's; empty: those of the benchmark.
+        metrics: names of the metrics that it grades, or None for all.
+        rubrics: the judge's own rubrics, which replace the benchmark's; if empty, those of the benchmark.
         excluded: names of metrics that it does not grade, if `metrics` is None.
     """
 
@@ -137,7 +137,7 @@ def _panel(spec: Spec, preset: JudgePreset) -> list[Judge]:
 
 
 def missing_bertscore() -> str | None:
-    """Return why the published model of BERTScore cannot be used on this machine; None: it can."""
+    """Return why the published model of BERTScore cannot be used on this machine, or None if it can."""
     from turnmark.evaluation.judging.bertscore import open_bert
 
     try:

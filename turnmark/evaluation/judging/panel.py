@@ -348,7 +348,7 @@ def panel_agreement(
 
     Args:
         cases: judge -> outcome, for each case.
-        clusters: the bootstrap cluster of each case; empty: compute no confidence interval.
+        clusters: the bootstrap cluster of each case; if it is empty, no confidence interval is computed.
     """
     import numpy as np
 

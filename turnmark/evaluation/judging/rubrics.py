@@ -55,7 +55,7 @@ def judgment_key(case: Case, rubric: Rubric, prompts: Mapping[str, str], judge: 
 
 
 def prompts_digest(prompts: Mapping[str, str]) -> str:
-    """Combine the hashes of prompts to one: 16 digits of a SHA-256; empty without prompts.
+    """Combine the hashes of prompts into one: 16 digits of a SHA-256; empty if there are no prompts.
 
     Args:
         prompts: name -> hash of a prompt.
@@ -96,13 +96,13 @@ def judge_prompt(
     plain: Mapping[str, str] | None = None,
     reply: int | None = None,
 ) -> FittedPrompt | None:
-    """Render the prompt `name` for a case within the judge's context; None: it does not fit.
+    """Render the prompt `name` for a case within the judge's context, or return None if it does not fit.
 
     Args:
         parts: names of the case's fields that it shows besides passages and history, each between marks.
         extra_texts: placeholder -> further text, shown between marks.
         plain: placeholder -> text of ours, shown without marks.
-        reply: tokens to reserve for the reply; None: the generator's own limit.
+        reply: tokens to reserve for the reply, or None for the generator's own limit.
     """
     prompt = JUDGES.load(name, prompts)
     shown = [part for part in ("question", "answer", "reference") if part in (*parts, *prompt.placeholders)]
@@ -116,7 +116,7 @@ def add_check(schema: type[T], most: int, check: Callable[[T], str | None]) -> t
 
     Args:
         most: maximum items in the schema's lists.
-        check: function from a reply to what is wrong with it, in words for the judge; None: nothing.
+        check: function from a reply to what is wrong with it, in words for the judge, or None if nothing is.
     """
 
     def raise_problem(value: T) -> T:
@@ -161,7 +161,7 @@ def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], flo
 def by_code(judge: str, grade: Callable[[Case], Outcome]) -> Ask:
     """Return the function `Rubric.ask` for a rubric without a language model.
 
-    Its outcome is not applicable for any other judge, so that estimates cost nothing.
+    With any other judge the outcome is "not applicable", so that cost estimates do not count the rubric.
     """
 
     def grade_for_judge(generator: Generator, case: Case, prompts: Path | None) -> Outcome:  # noqa: ARG001

@@ -48,7 +48,7 @@ class Labels(Record):
         return f"{', '.join(self.offered[:-1])} or {self.offered[-1]}"
 
     def read(self, text: str) -> Verdict | None:
-        """Parse a label; None: the text is not one of them."""
+        """Parse a label, or return None if the text is not one of them."""
         plain_text = _normalize_label(text)
         for label in self.offered:
             if _normalize_label(label) == plain_text:
@@ -75,7 +75,7 @@ class RatingScale(Record):
         return f"a number from {self.low:g} to {self.high:g}"
 
     def read(self, text: str) -> Verdict | None:
-        """Parse a number such as `7` or `7/10`; None: the text is not a number on the scale."""
+        """Parse a number such as `7` or `7/10`, or return None if the text is not a number on the scale."""
         match = _NUMBER.fullmatch(_normalize_label(text))
         if match is None or (match[2] is not None and float(match[2]) != self.high):
             return None
@@ -89,7 +89,7 @@ class Verdict(Record):
     """A judge's verdict: an offered label, or a number (`value`) and its text (`label`)."""
 
     label: str
-    value: FiniteFloat | None = Field(default=None, description="the number on a scale; None: a label was offered")
+    value: FiniteFloat | None = Field(default=None, description="the number on a scale, or None if a label was offered")
     text: str = Field(default="", description="the judge's full text, which ends in the verdict")
 
 
@@ -229,7 +229,7 @@ def _ask_twice(
 
     Args:
         nothing: what is missing, for the failure's reason.
-        repair: function from the problem to messages that follow the first reply; None: repeat the same messages.
+        repair: function from the problem to messages that follow the first reply, or None to repeat the same messages.
     """
     usage, raw, problem = Usage(), "", ""
     for is_last_try in (False, True):

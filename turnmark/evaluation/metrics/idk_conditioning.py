@@ -65,7 +65,7 @@ def condition_score(
     case, the mean would measure only the verdict, under the metric's name.
 
     Args:
-        idk: `yes`, `partial` or `no`; None: there is no verdict.
+        idk: `yes`, `partial` or `no`, or None if there is no verdict.
         judge: name of the judge that gave the verdict.
         verdict: one of `VERDICTS`.
         no_verdict: why the verdict is missing.
@@ -139,7 +139,7 @@ def accuracy(
     """Score by a verdict whether a reply says "I don't know" if and only if it should.
 
     Args:
-        idk: `yes`, `partial` or `no`; None: there is no verdict.
+        idk: `yes`, `partial` or `no`, or None if there is no verdict.
         failed: why the verdict is missing; empty if it is not applicable.
         about: id and repeat of the sample.
     """

@@ -40,7 +40,7 @@ _OTHERS_TO_SPACE = bytes(byte if byte in _LETTERS else 0x20 for byte in range(25
 
 
 def lcs_f(answer: Sequence[Hashable], reference: Sequence[Hashable]) -> float | None:
-    """Return the F1 of the longest common subsequence of two sequences, 0..1; None if `reference` is empty.
+    """Return the F1 of the longest common subsequence of two sequences, 0..1, or None if `reference` is empty.
 
     With L its length, m of the reference and n of the answer: R = L / m, P = L / n, F1 = 2 L / (n + m).
 

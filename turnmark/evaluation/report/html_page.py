@@ -160,7 +160,7 @@ def round_scale(values: Iterable[float]) -> PlotScale:
 
 
 def scale_of(rows: Sequence[ReportRow]) -> PlotScale | None:
-    """Return the scale of the rows' marks, containing 0 if they are differences; None without marks."""
+    """Return the scale of the rows' marks, containing 0 if they are differences, or None if there are no marks."""
     marks = [row.mark for row in rows if row.mark is not None]
     if not marks:
         return None

@@ -177,7 +177,7 @@ def _only(table: Table, name_columns: Sequence[int], number_columns: Sequence[in
     all_named = all(row.cells[0] for row in table.rows)
     rows: list[ReportRow] = []
     for row in table.rows:
-        # In a row below another, "-" counts as a value.
+        # "-" counts as a value in rows of the kind "below". In all other rows it stands for a missing value.
         blank = ("",) if row.kind == "below" else ("", "-")
         has_value = any(row.cells[index] not in blank for index in number_columns)
         if has_value or row.kind == "group" or not all_named:
@@ -338,7 +338,7 @@ def as_latex(table: Table, run: str = "") -> str:
     """Return a table as a LaTeX `tabular` with booktabs rules; the lines beneath the table are in the caption.
 
     Args:
-        run: name of the run, for the caption; empty: a table of several runs.
+        run: name of the run, for the caption; empty for a table of several runs.
     """
     width = len(table.columns)
     alignment = "".join("r" if column.number else "l" for column in table.columns)

@@ -30,8 +30,8 @@ class ReportSection:
         verdict: lines beneath the title, as prominent as the title.
         specs: what was measured, in one line; may be empty.
         reasons: why samples failed or were skipped.
-        run: folder of the run; None: the section is about several runs.
-        name: displayed name of the run; empty: the section is about several runs.
+        run: folder of the run, or None if the section is about several runs.
+        name: displayed name of the run; empty if the section is about several runs.
     """
 
     title: str

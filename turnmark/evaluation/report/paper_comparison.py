@@ -31,9 +31,9 @@ class _System:
     """A system with rows in a table: our runs, a baseline of our runs, or a published system.
 
     Attributes:
-        ours: summaries of our runs; empty: a published system.
-        baseline: variant of the metrics, such as `majority`; empty: no baseline.
-        facts: published values; empty: our runs.
+        ours: summaries of our runs; empty for a published system.
+        baseline: variant of the metrics, such as `majority`; empty if the system is not a baseline.
+        facts: published values; empty for our runs.
     """
 
     name: str
@@ -44,7 +44,7 @@ class _System:
 
 @dataclass(frozen=True)
 class _PaperCell:
-    """A cell: its text and number of samples, the judge if any, and the fact of a published value."""
+    """A cell of the table, with its number of samples, and its judge and published fact if it has them."""
 
     text: str
     n: int | None
@@ -119,7 +119,7 @@ def tables_together(runs: Runs) -> tuple[Table, ...]:
 
 
 def _fill(shape: Shape, runs: Runs) -> Table | None:
-    """Return a paper's table with these runs in it; None if they have no value in it."""
+    """Return a paper's table with these runs in it, or None if they have no value in it."""
     table, columns, slots = shape
     runs = [(name, summary) for name, summary in runs if summary.setting not in table.without]
     columns = [*columns, *_further_columns(columns, slots, runs)]
@@ -310,7 +310,7 @@ def _find_metric(summary: Summary, cell: Slot) -> tuple[str, MetricSummary] | No
 
 
 def _variant(name: str) -> str:
-    """Return the variant in a metric's name, `embedded` of `rl_f[embedded].idk[embedded]`; empty: none or several."""
+    """Return the variant in a metric's name (`embedded` of `rl_f[embedded].idk[embedded]`), or "" if it has not one."""
     tags = {part.partition("]")[0] for part in name.split("[")[1:]}
     return tags.pop() if len(tags) == 1 else ""
 

@@ -29,15 +29,15 @@ class Slot(Record):
     metrics: tuple[str, ...] = Field(
         default=(), description="metrics of a column, the first measured one counts; `{}` is replaced by the row's key"
     )
-    key: str = Field(default="", description="key of a row; empty: its label")
-    part: Mapping[str, str] = Field(default={}, description="dimension -> value of the samples; empty: all samples")
-    setting: str | None = Field(default=None, description="setting of the runs; None: any")
-    query: str | None = Field(default=None, description="query mode of the runs; None: any")
-    judge: str | None = Field(default=None, description="model that judged; None: any")
+    key: str = Field(default="", description="key of a row; if empty, its label")
+    part: Mapping[str, str] = Field(default={}, description="dimension -> value of the samples; if empty, all samples")
+    setting: str | None = Field(default=None, description="setting of the runs, or None for any")
+    query: str | None = Field(default=None, description="query mode of the runs, or None for any")
+    judge: str | None = Field(default=None, description="model that judged, or None for any")
     form: str = Field(
         default=".2f", description="format of the paper's values; the `%` of a percentage is in the head, not the cell"
     )
-    variant: str = Field(default="", description="one of `VARIANTS`; empty: the metric itself")
+    variant: str = Field(default="", description="one of `VARIANTS`; if empty, the metric itself")
     ours: bool = Field(default=True, description="False: only the paper has these samples")
 
     def at(self, row: Slot) -> Slot:
@@ -88,11 +88,11 @@ class PaperTable(Record):
         default=False, description="True: each row lists all systems; False: each system lists all rows"
     )
     facts: Mapping[str, str] = Field(
-        default={}, description="field -> value of the published facts in the table; empty: all facts"
+        default={}, description="field -> value of the published facts in the table; if empty, all facts"
     )
-    published: str = Field(default="", description="name of all published rows; empty: the names of their systems")
+    published: str = Field(default="", description="name of all published rows; if empty, the names of their systems")
     baselines: tuple[str, ...] = Field(default=(), description="variants `[majority]` that the paper prints as systems")
-    judged: str = Field(default="", description="metric whose judge has a column; empty: no column")
+    judged: str = Field(default="", description="metric whose judge has a column; if empty, no column")
     joined: bool = Field(default=False, description="True: runs of one system in different settings share a row")
     without: tuple[str, ...] = Field(default=(), description="settings whose runs measure something else")
     note: str = ""

@@ -58,8 +58,8 @@ class AnswerOnPage(TypedDict):
     """An answer to rate. Texts are indices into the page's `texts`.
 
     Keys:
-        passages: the passages that the generator was given, in order; None: not known.
-        previous: the answer that a revision changed; None: no revision.
+        passages: the passages that the generator was given, in order, or None if it is not known.
+        previous: the answer that a revision changed, or None if there is no revision.
     """
 
     text: int
@@ -169,7 +169,7 @@ def _answer(
 
 
 def _context_of(sample: Sample, browsed: BrowsedSample, setting: str | None) -> list[SeenPassage] | None:
-    """Return the passages that the generator was given; None: not known.
+    """Return the passages that the generator was given, or None if it is not known.
 
     In the setting `reference` they are the passages of the task. In other settings another system may have seen
     passages that its file does not name; Turnmark itself always records a decision.

@@ -48,7 +48,7 @@ class SeenPassage(Record):
     id: str
     title: str = ""
     text: Text | None = Field(default=None, description="None: the text is not known")
-    rank: int | None = Field(default=None, description="1-based rank among the retrieved passages; None: not retrieved")
+    rank: int | None = Field(default=None, description="1-based rank among the retrieved passages, if it is one")
     score: FiniteFloat | None = None
     relevant: bool | None = Field(default=None, description="None: the data does not say")
 

@@ -59,7 +59,7 @@ class ReportRow:
     Attributes:
         kind: `group` names the rows after it; `below` is a part or variant of a row above; `ours` shows our run;
             `dim` shows published values that are not comparable with ours.
-        full: text of the first cell in a file, where each row is read alone; empty: the cell itself.
+        full: text of the first cell in a file, where each row is read alone; if empty, the cell itself.
         counts: number of samples of each cell's value; empty if all cells of the row have the same number.
         counting: True: the row shows the counts of the rows above it.
     """
@@ -151,7 +151,7 @@ def specs(summary: Summary) -> str:
 
 
 def dot_of(metric: MetricSummary | None) -> Mark | None:
-    """Return the dot of a mean; None without a mean, or if values are not fractions."""
+    """Return the dot of a mean, or None if there is no mean or if the values are not fractions."""
     if metric is None or metric.mean is None or not metric.shown.fraction:
         return None
     return Mark(metric.mean, metric.ci95 if _has_interval(metric) else None)

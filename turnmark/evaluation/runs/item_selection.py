@@ -68,7 +68,7 @@ def select_ids(task: Task, items: DataItems, errors: ErrorCollector) -> list[str
 def describe_part(
     request: EvalRequest, task: Task, chosen_ids: Sequence[str], items: DataItems, parts: Sequence[RunManifest] = ()
 ) -> str:
-    """Describe the part of the data that a run covers; empty: all of it.
+    """Describe the part of the data that a run covers; empty if it covers all of it.
 
     Args:
         parts: see `StoredAnswers`.

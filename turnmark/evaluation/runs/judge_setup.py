@@ -67,7 +67,7 @@ def check_judges_can_spend(budget: str | None, judges: Sequence[str], errors: Er
 
 
 def open_judging(plan: Plan) -> Judging | None:
-    """Open the judges of a plan; None: the request names no judge, or nothing is judged."""
+    """Open the judges of a plan, or return None if the request names no judge, or nothing is judged."""
     request, metrics = plan.request, judged_metrics(type(plan.task))
     if not request.judge or not metrics:
         return None

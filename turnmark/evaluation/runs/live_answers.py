@@ -98,7 +98,7 @@ def open_retrievers(plan: Plan, folder: RunFolder | None) -> Mapping[str, Retrie
     """Open the retrievers of a run: corpus -> retriever, safe for many threads; empty if the run does not search.
 
     Args:
-        folder: the run, whose manifest records the indexes; None: a worker, which records nothing.
+        folder: the run, whose manifest records the indexes, or None for a worker, which records nothing.
     """
     if not plan.task.searched:
         return {}
@@ -113,7 +113,7 @@ def _open_corpus(plan: Plan, folder: RunFolder | None, name: str) -> Retriever:
     """Open the retriever of a corpus, and build its index if it is missing; record the index in the manifest.
 
     Args:
-        folder: the run; None: a worker, which records nothing.
+        folder: the run, or None for a worker, which records nothing.
     """
     if plan.open_corpus is not None:
         retriever, index = plan.open_corpus(name)

@@ -26,7 +26,7 @@ class CollectedAnswers:
     Attributes:
         task: the task with the assistant that answered, or with the embedder for the metrics; it scores the samples.
         seconds: phase -> seconds.
-        stopped: why not all samples were tried; empty: all were.
+        stopped: why not all samples were tried; empty if all were.
         gave_up: whether failures stopped the run.
         notes: notes for the report.
     """
@@ -57,11 +57,11 @@ class Plan:
     Attributes:
         task: the opened task, without an assistant.
         domain_of_id: item id -> domain, for all items of the requested domains in the order of the data.
-        chosen: ids of the selected items; None: all of them.
-        generator: the model under test; None: no model answers.
+        chosen: ids of the selected items, or None for all of them.
+        generator: the model under test, or None if no model answers.
         elsewhere: usage of other runs on the same budget.
-        open_corpus: name of a corpus -> its retriever and the fingerprint of its index; None: the index of its passage
-            file, which is built if it is missing.
+        open_corpus: name of a corpus -> its retriever and the fingerprint of its index. If it is None, the index of
+            the corpus's passage file is used, and built if it is missing.
     """
 
     request: EvalRequest

@@ -61,8 +61,8 @@ def plan_run(request: EvalRequest, errors: ErrorCollector | None = None, generat
 
     Args:
         errors: the mistakes found so far.
-        generator: the opened generator of the request, so that a model in this process is loaded only once; None: it is
-            opened here.
+        generator: the opened generator of the request, so that a model in this process is loaded only once, or None to
+            open it here.
 
     Raises:
         RequestError: all mistakes, including those in `errors`.

@@ -64,7 +64,7 @@ class SampleJob:
 
     @property
     def before(self) -> SampleKey | None:
-        """The key of the sample (of the same repeat) that this one continues from; None: none."""
+        """The key of the sample (of the same repeat) that this one continues from, or None if there is none."""
         return (self.item.after, self.repeat) if self.item.after is not None else None
 
 
@@ -75,7 +75,7 @@ class Limits:
     Attributes:
         concurrency: samples at once.
         deadline: seconds for one sample, all of its calls together.
-        max_failures: number of failed samples beyond which the run stops; None: no limit.
+        max_failures: number of failed samples beyond which the run stops, or None for no limit.
     """
 
     concurrency: int = DEFAULT_CONCURRENCY
@@ -88,7 +88,7 @@ class RunOutcome:
     """The number of samples of this call, by outcome.
 
     Attributes:
-        stopped: why not all samples were tried; empty: all were.
+        stopped: why not all samples were tried; empty if all were.
         gave_up: whether failures stopped the run, so that the command fails.
         failures: type of failure -> number of samples.
     """
@@ -242,7 +242,7 @@ def generate(
         jobs: the unfinished jobs in the order of the data; a job that continues from another comes after it. May yield
             None, see `Scheduler.run`.
         answer: makes one sample; called from many threads.
-        generator: passed to `answer` with the sample's deadline; None: the extractive forms.
+        generator: passed to `answer` with the sample's deadline, or None for the extractive forms.
         ledger: prices, budget and usage so far.
     """
     engine = _Engine(answer, generator, store, limits, ledger, progress)

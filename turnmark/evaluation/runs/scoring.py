@@ -83,7 +83,7 @@ class ScoredRun:
 
     Attributes:
         task: the task that scored the samples.
-        judging: its judges; None: nothing was judged.
+        judging: its judges, or None if nothing was judged.
         seconds: phase -> seconds.
     """
 

@@ -28,7 +28,7 @@ SHORT_HASH_DIGITS = 8
 
 
 def read_run_manifests(paths: Sequence[Path]) -> list[RunManifest | None]:
-    """Return the manifest of each run whose folder or file is named; None: a file of another system."""
+    """Return the manifest of each run whose folder or file is named, or None for a file of another system."""
     manifests: list[RunManifest | None] = []
     for path in paths:
         manifest = None
@@ -58,8 +58,8 @@ class StoredAnswers:
     Attributes:
         answers: the answers to score.
         ids: ids of the answered items, in the order of the files.
-        runs: the runs that made the answers; None: a file of another system, or a run of another benchmark.
-        parts: the same runs if each of them selected a part of the data; otherwise none.
+        runs: the runs that made the answers, or None if the answers are from another system or another benchmark.
+        parts: the same runs if each of them selected a part of the data, or else an empty list.
     """
 
     def __init__(self, request: EvalRequest, answers: Answers) -> None:

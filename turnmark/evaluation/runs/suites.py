@@ -35,7 +35,7 @@ from turnmark.evaluation.tasks.request import EvalRequest
 SMOKE_SAMPLES = 8
 """Number of samples of each benchmark in the suite `smoke`."""
 SuiteRun = tuple[str, str | None, str | None]
-"""Benchmark, task and setting of a run of a suite; None: the default."""
+"""Benchmark, task and setting of a run of a suite, or None for the default."""
 
 
 def suite_runs(suite: str) -> dict[str, SuiteRun]:

@@ -106,7 +106,7 @@ def mean_statistic(values: Floats, clusters: Ints, weights: Floats, share: bool 
 
 
 def auroc_statistic(positive: Bools, scores: Floats, clusters: Ints) -> ClusterStatistic | None:
-    """Return AUROC: P(a positive scores above a negative) + P(tie) / 2; None without positives or negatives."""
+    """Return AUROC: P(a positive scores above a negative) + P(tie) / 2, or None if one kind is missing."""
     import numpy as np
 
     if positive.all() or not positive.any():
@@ -131,7 +131,7 @@ def auroc_statistic(positive: Bools, scores: Floats, clusters: Ints) -> ClusterS
 
 
 def correlation_statistic(metric: Floats, human: Floats, clusters: Ints, balanced: bool) -> ClusterStatistic | None:
-    """Return Spearman's correlation of a metric with human scores; None if one of the two does not vary.
+    """Return Spearman's correlation of a metric with human scores, or None if one of the two does not vary.
 
     Args:
         balanced: weight each row, after ranking, with 1 / frequency of its human score (rounded up) in each draw. Among
@@ -165,7 +165,7 @@ def rank_correlations(first: Ints, second: Ints, weights: Floats, shares: Floats
     Args:
         first, second: level of each row, integers from 0 without gaps, equal for ties; (rows,).
         weights: (draws, rows), 0 or more.
-        shares: factor of each row's weight in the correlation, after ranking; (draws, rows); None: 1 for all.
+        shares: factor of each row's weight in the correlation, after ranking; (draws, rows), or None for a factor of 1.
     """
     import numpy as np
 
@@ -199,7 +199,7 @@ def alpha_statistic(
     Args:
         units: for each unit the values of the judges, None for a judge without one.
         level: `nominal` for labels, `interval` for numbers.
-        clusters: cluster of each unit; None: each unit is a cluster.
+        clusters: cluster of each unit, or None if each unit is a cluster.
     """
     import numpy as np
 
@@ -230,7 +230,7 @@ def alpha_statistic(
 
 
 def table_statistic(tables: Floats, read: Callable[[Floats], Floats]) -> ClusterStatistic | None:
-    """Return a statistic of tables of counts, which are summed over clusters; None if it is undefined for the total.
+    """Return a statistic of tables of counts, which are summed over clusters, or None if it is undefined for the total.
 
     Args:
         tables: one for each cluster, (clusters, labels, labels).
@@ -331,7 +331,7 @@ def _quantile(statistic: ClusterStatistic) -> float:
 
 
 def _jackknife_error(statistic: ClusterStatistic) -> float:
-    """Return the standard error from the statistics without each of the clusters; 0 if these are undefined.
+    """Return the standard error from the statistics without each of the clusters, or 0 if these are undefined.
 
     Source: B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans (1982), section 3.
     """
@@ -391,7 +391,7 @@ def difference_statistic(
     clusters: Ints,
     share: bool = False,
 ) -> Difference | None:
-    """Return a difference that can be resampled and tested; None if one of the two systems has no weight.
+    """Return a difference that can be resampled and tested, or None if one of the two systems has no weight.
 
     Args:
         first, second: weight * value of each sample, finite; the same samples in the same order.
@@ -429,7 +429,7 @@ def difference_statistic(
 
 
 def permutation_tests(differences: Sequence[Difference], seed: int, permutations: int = PERMUTATIONS) -> list[float]:
-    """Return the two-sided p of each difference, above 0 and at most 1; 1 if the two systems are the same.
+    """Return the two-sided p of each difference, above 0 and at most 1, or 1 if the two systems are the same.
 
     Up to `MAX_EXACT_CLUSTERS` clusters p is a share of all permutations; above, it is a share of `permutations` drawn
     ones and the observed one. The same seed gives the same p, independent of the other differences.

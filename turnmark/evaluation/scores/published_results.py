@@ -31,7 +31,7 @@ class Instrument(Record):
     """The library or definition, and the judges, behind a published metric."""
 
     by: str = Field(description="the metric's variant: a library, a definition")
-    judges: tuple[str, ...] = Field(default=(), description="models, or `human`; empty: not judged")
+    judges: tuple[str, ...] = Field(default=(), description="models, or `human`; empty if it is not judged")
     same: tuple[str, ...] = Field(default=(), description="our instruments (a score's `by`) that compute the same")
 
 
@@ -44,21 +44,21 @@ class PublishedFact(Record):
     also: tuple[str, ...] = Field(default=(), description="further tasks of ours that measure the same")
     setting: str | None = None
     settings: tuple[str, ...] = Field(default=(), description="further settings of ours that give the same passages")
-    query: str | None = Field(default=None, description="query mode; None: no retrieval")
-    corpus: Literal["full"] | None = Field(default=None, description="extent of the searched corpora; None: no search")
+    query: str | None = Field(default=None, description="query mode, or None if there is no retrieval")
+    corpus: Literal["full"] | None = Field(default=None, description="extent of the searched corpora, if any")
     domains: tuple[str, ...] = Field(default=(), description="empty: all domains, or the benchmark has none")
     subset: str = Field(description="description of the samples within these domains")
     part: Mapping[str, str] = Field(
         default_factory=dict,
-        description="dimension -> value: the subset in terms of our breakdowns; empty: all samples",
+        description="dimension -> value: the subset in terms of our breakdowns; if empty, all samples",
     )
-    n: int | None = Field(default=None, description="number of samples; None: the source does not say")
+    n: int | None = Field(default=None, description="number of samples, or None if the source does not say")
     metrics: dict[str, float]
     instruments: Mapping[str, Instrument] = Field(description="metric -> instrument that measured it")
     source: str = Field(description="paper, table and section, without page numbers")
     note: str | None = None
     model: str | None = Field(
-        default=None, description="identifier of the model in the paper; None: no model, or not identified"
+        default=None, description="identifier of the model in the paper, or None without an identified model"
     )
     always: Mapping[str, str] = Field(
         default_factory=dict, description="aspect -> difference from every run of Turnmark, in words"
@@ -72,7 +72,7 @@ class RunFacts(Record):
     task: str
     setting: str | None = None
     query: str | None = Field(
-        description="query mode; None: no retrieval, or a file of another system that does not say"
+        description="query mode, or None if nothing is searched or if another system's file does not say"
     )
     domains: tuple[str, ...] = Field(description="empty: the benchmark has none")
     corpora: Mapping[str, Extent] = Field(
@@ -101,8 +101,8 @@ class RunFacts(Record):
 def published_facts() -> tuple[PublishedFact, ...]:
     """Return every published row. The rows of a benchmark are in the order of its file.
 
-    A file states the instruments, and the differences from every run (`always`), once for each benchmark. A row may
-    replace their judges and add differences.
+    For each benchmark, a file states once the instruments and the differences from every run (`always`). A row can
+    name other judges for its instruments, and add further differences.
     """
     rows = []
     for path in benchmark_files("published.json"):
@@ -128,7 +128,7 @@ def find_rows(ran: RunFacts, rows: Sequence[PublishedFact] | None = None) -> tup
     only other values in the run.
 
     Args:
-        rows: the published rows; None: those of our benchmarks.
+        rows: the published rows, or None for those of our benchmarks.
     """
     relevant = [fact for fact in (published_facts() if rows is None else rows) if _relevant(fact, ran)]
     relevant.sort(key=lambda fact: not _same_setting(fact, ran))
@@ -182,7 +182,7 @@ def _only(fact: PublishedFact, metric: str) -> PublishedFact:
 
 
 def _in_words(by_metric: Mapping[str, str], total: int) -> str | None:
-    """Return `metrics: text` for each text; only the text if it is the same for all metrics; None without texts."""
+    """Return `metrics: text` for each text, only the text if all metrics share it, or None if there are no texts."""
     texts: dict[str, list[str]] = {}
     for metric, text in by_metric.items():
         texts.setdefault(text, []).append(metric)
@@ -200,7 +200,7 @@ def _same_domains(fact: PublishedFact, ran: RunFacts) -> bool:
 
 
 def _slice(fact: PublishedFact, ran: RunFacts) -> tuple[str | None, Metrics | None]:
-    """Return the name and the metrics of our slice with the same samples; None without one."""
+    """Return the name and the metrics of our slice with the same samples, or None if there is none."""
     part = dict(fact.part)
     if not _same_domains(fact, ran):
         if len(fact.domains) > 1 or part:

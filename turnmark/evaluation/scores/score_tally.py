@@ -57,7 +57,7 @@ def write_facts(run: Path) -> Iterator[Callable[[str, Facts], object]]:
 
 
 def read_facts(run: Path) -> dict[str, Facts] | None:
-    """Return task id -> facts; None if the file is missing or cannot be read."""
+    """Return task id -> facts, or None if the file is missing or cannot be read."""
     if not (run / FACTS_FILE).is_file():
         return None
     try:
@@ -289,6 +289,6 @@ def _area_of(positive: Bools, scores: Floats, clusters: Ints, rows: Bools) -> Cl
 
 
 def _spread(repeats: Sequence[float | None]) -> float | None:
-    """Return the standard deviation (n - 1) of the repeats with a statistic; None if there are fewer than two."""
+    """Return the standard deviation (n - 1) of the repeats with a statistic, or None if there are fewer than two."""
     values = [value for value in repeats if value is not None]
     return stdev(values) if len(values) > 1 else None

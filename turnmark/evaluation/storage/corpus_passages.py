@@ -42,7 +42,7 @@ class Span(NamedTuple):
 
 
 def span_of(name: str) -> Span | None:
-    """Return the span that a passage's id names; None: the id has a different form."""
+    """Return the span that a passage's id names, or None if the id has a different form."""
     match = _SPAN.fullmatch(name)
     return Span(match["document"], int(match["start"]), int(match["end"])) if match else None
 
@@ -69,7 +69,7 @@ class CorpusTexts:
             return self._offsets
 
     def get(self, name: str) -> Passage | None:
-        """Return the passage with this id; None: the corpus has no such passage."""
+        """Return the passage with this id, or None if the corpus has no such passage."""
         offset = self._index().get(name)
         if offset is None:
             return self._joined(name)
@@ -112,7 +112,7 @@ class CorpusTexts:
 
 
 def _passage(line: bytes) -> Passage | None:
-    """Return the passage of a line; None: the line is not a passage."""
+    """Return the passage of a line, or None if the line is not a passage."""
     try:
         row = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
         name, title, text = str(row["_id"]), str(row.get("title") or ""), str(row.get("text") or "")

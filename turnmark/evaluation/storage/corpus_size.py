@@ -15,7 +15,7 @@ def measure_corpus(path: Path, published: int | None = None) -> CorpusUsed:
     """Read the size, checksum and extent (full, partial, other) of a corpus file in one pass.
 
     Args:
-        published: number of passages of the published corpus; None: unknown.
+        published: number of passages of the published corpus, or None if it is unknown.
     """
     digest = hashlib.sha256()
     passages = 0

@@ -72,7 +72,7 @@ class Journal(Generic[K, R]):
         kind: class of the records.
         key: function from a record to its key.
         is_final: function that tells whether a record is final. A record that is not final may be followed by another
-            one with the same key. None: all records are final.
+            one with the same key. If it is None, all records are final.
         unreadable: the text in `problems` for a line that is not a record.
 
     Attributes:
@@ -144,7 +144,7 @@ class Journal(Generic[K, R]):
         return (self._kind.model_validate_json(self._line(offset)) for offset in self._offsets.values())
 
     def get(self, key: K) -> R | None:
-        """Return the last record of a key; None: there is no record."""
+        """Return the last record of a key, or None if there is no record."""
         offset = self._offsets.get(key)
         if offset is None:
             return None

@@ -81,10 +81,10 @@ def check_predictions(paths: Sequence[Path], benchmark: str, domain_of: DomainOf
     Args:
         paths: files or folders of runs; a system may have one for each domain.
         benchmark: the benchmark's name, for messages.
-        domain_of: see `DomainOf`; None: the benchmark has no official form of answers.
+        domain_of: see `DomainOf`, or None if the benchmark has no official form of answers.
 
     Raises:
-        RequestError: all mistakes.
+        RequestError: lists all mistakes.
     """
     errors, collector = ErrorCollector(), _PredictionCollector(benchmark, domain_of)
     files: list[Path] = []
@@ -170,7 +170,7 @@ class _PredictionCollector:
 
 
 def _read_line(row: JsonRow, benchmark: str, domain_of: DomainOf | None, mistakes: list[str]) -> Sample | None:
-    """Parse a line in either form; None: there are mistakes, which are added to the list. Changes `row`."""
+    """Parse a line in either form, or return None if there are mistakes, which are added to the list. Changes `row`."""
     if domain_of and row.get("id") is None and row.get("task_id") is not None:
         row["id"] = row.pop("task_id")
     if "predictions" in row and domain_of is None:
@@ -274,7 +274,7 @@ def parse_run(content: bytes, name: str) -> RankedLists:
         name: the file's name in messages.
 
     Raises:
-        RequestError: all mistakes.
+        RequestError: lists all mistakes.
     """
     lists: dict[str, dict[str, float]] = {}
     problems: list[str] = []
@@ -317,7 +317,7 @@ def read_lists(path: Path, name: str) -> RankedLists:
         name: the file's name in messages.
 
     Raises:
-        RequestError: all mistakes.
+        RequestError: lists all mistakes.
     """
     lists: RankedLists = {}
     problems: list[str] = []
@@ -389,7 +389,7 @@ def read_runs(paths: Sequence[Path]) -> RankedLists:
     """Read one or several files of ranked lists as one run.
 
     Raises:
-        RequestError: all mistakes, and queries that are in several files.
+        RequestError: lists all mistakes, and the queries that are in more than one file.
     """
     problems: list[str] = []
     lists: RankedLists = {}

@@ -79,7 +79,7 @@ _UNSAFE_CHARACTERS = re.compile(r"[^\w.-]+")
 
 
 def stored_manifest(path: Path, kind: type[M]) -> M | None:
-    """Read the manifest in `path`; None: there is no folder or no manifest yet. Writes nothing.
+    """Read the manifest in `path`, or return None if there is no folder or no manifest yet. Writes nothing.
 
     Raises:
         RequestError: `path` is a file, contains other files, or its manifest cannot be read.

@@ -34,7 +34,7 @@ REASONS = (
 )
 """Reasons that the page suggests; the first two and the last are from Compound-QA's C.3."""
 Reviews = Mapping[str, Mapping[str, str | None]]
-"""Item id -> reviewer -> reason of the rejection; None: the reviewer kept the item."""
+"""Item id -> reviewer -> reason of the rejection, or None if the reviewer kept the item."""
 
 
 def is_synthesis(folder: Path) -> bool:

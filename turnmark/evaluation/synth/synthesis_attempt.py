@@ -90,7 +90,7 @@ class Attempt:
 
     Args:
         generator: the writing model, with the attempt's deadline.
-        judge: another model for the filters; None: the writing model filters too.
+        judge: another model for the filters, or None if the writing model filters too.
 
     Attributes:
         items: the items that passed so far.

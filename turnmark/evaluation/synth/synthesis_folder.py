@@ -195,7 +195,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def reviewed_id(reject: Reject) -> str | None:
-    """Return the id of the item that people rejected; None: the reject comes from a filter."""
+    """Return the id of the item that people rejected, or None if the reject comes from a filter."""
     if reject.stage != REVIEW:
         return None
     item = reject.about.get("item")
@@ -248,7 +248,7 @@ class SynthFolder(OutputFolder[SynthManifest]):
         return self.samples.finished((record.seed, 0))
 
     def _take_out(self, rejected: Mapping[str, Mapping[str, str]]) -> None:
-        """Move items to the rejects. The rejects are written first, so that a killed process loses no reason."""
+        """Move items to the rejects. The rejects are written first, so that a kill of the process loses no reason."""
         if not rejected:
             return
         already_rejected = {reviewed_id(reject) for reject in self.rejects()}
@@ -325,7 +325,7 @@ class Duplicates:
     """Finds duplicates of items by the cosine of their keys.
 
     Args:
-        embed: the embedder; None: no item is a duplicate.
+        embed: the embedder, or None if no item is a duplicate.
         items: the items that exist already.
     """
 

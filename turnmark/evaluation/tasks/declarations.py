@@ -82,7 +82,7 @@ def benchmarks() -> Mapping[str, DeclaredBenchmark]:
 
 
 def name_clusters(benchmark: str = "", count: int = 2) -> str:
-    """Return the word for the benchmark's clusters, singular for a count of 1; empty: unknown benchmark."""
+    """Return the word for the benchmark's clusters, singular for a count of 1; empty if the benchmark is unknown."""
     declared = benchmarks().get(benchmark)
     singular, plural = declared.cluster if declared else DeclaredBenchmark.cluster
     return singular if count == 1 else plural

@@ -23,9 +23,9 @@ class Item:
         history: the turns before the question.
         reference: the reference answer as plain text; empty if the data have none.
         passages: passage or document id -> title and text, for the passages that come with the item.
-        relevant: ids of the relevant passages; None: the data have no relevance labels for the item.
+        relevant: ids of the relevant passages, or None if the data have no relevance labels for the item.
         labels: dimension of a breakdown -> values; the item counts under each value.
-        cluster: the bootstrap cluster, such as the conversation; empty: the item is its own cluster.
+        cluster: the bootstrap cluster, such as the conversation; empty if the item is its own cluster.
         headline: whether the item counts in the headline means.
     """
 
@@ -60,11 +60,11 @@ class Case:
         answer: the reply without citation marks, unless instructions may concern the marks.
         history: the turns before the question.
         reference: the reference answer; empty if the data have none.
-        passages: the texts that the system was given, best first; None: some of them are unknown.
-        answerability: the task's answerability label; None: it has no label.
+        passages: the texts that the system was given, best first, or None if some of them are unknown.
+        answerability: the task's answerability label, or None if it has no label.
         more: further texts for judges, as pairs of name and text.
         raw: the reply as the system wrote it.
-        decision: the system's decision (answer, partial, unknown, clarify); None: not recorded.
+        decision: the system's decision (answer, partial, unknown, clarify), or None if it is not recorded.
         hedged: whether the reply says that it is unsure of all its evidence.
         own_history: whether the replies in `history` are those of the system under test, which are no evidence for it.
     """

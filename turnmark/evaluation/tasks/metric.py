@@ -20,7 +20,7 @@ T = TypeVar("T")
 C_contra = TypeVar("C_contra", contravariant=True)
 
 Value = float | tuple[float, float] | None
-"""A measured value, or a pair of value and weight in the mean. None: the metric is not applicable."""
+"""A measured value, or a pair of value and weight in the mean, or None if the metric is not applicable."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ def metric(
 
     Args:
         by: the instrument: a library or a definition.
-        name: the metric's name; empty: the name of the function.
+        name: the metric's name; if empty, the name of the function.
         without: the reason for a value of None.
         style: digits, direction and range.
         headline: whether it is a headline metric; metrics with a rank in `style` come before it.

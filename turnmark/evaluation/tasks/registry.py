@@ -82,7 +82,7 @@ def task_of(benchmark: str, name: str | None) -> str:
 
 
 def setting_of(benchmark: str, name: str | None, errors: ErrorCollector, task: str | None = None) -> str | None:
-    """Return the setting's name, or the default setting; None: no settings. An unknown name is added to `errors`."""
+    """Return the setting's name, the default setting, or None without settings. Add an unknown name to `errors`."""
     known_task = find_task(benchmark, task) or find_task(benchmark, None)
     settings = known_task.settings if known_task is not None else ()
     if name is not None and name not in settings:

@@ -35,7 +35,7 @@ DEFAULT_EMBEDDER = "minilm"
 
 
 def allowed_failures(max_failures: str | None, samples: int) -> int | None:
-    """Convert `--max-failures` to a number of samples; None: no limit.
+    """Convert `--max-failures` to a number of samples, or return None for no limit.
 
     Args:
         samples: number of samples that a percentage refers to.
@@ -198,7 +198,7 @@ def select(
 
     Args:
         stratum: function from a unit to its sampling stratum. Each stratum has the same share of the sample as of all
-            units, to within one. None: there is one stratum.
+            units, to within one. If it is None, there is one stratum.
         unit: function from an id to the unit that `--sample` and `--limit` count, all of whose ids are selected
             together; by default the id itself.
     """
@@ -218,7 +218,7 @@ def select(
 
 
 def describe_selection(request: EvalRequest, chosen: int, available: int) -> str:
-    """Describe the part of the data that `select` returned, e.g. `60 of 5,000, drawn with seed 1`; empty: all of it.
+    """Describe the part of the data that `select` returned, e.g. `60 of 5,000, drawn with seed 1`; empty for all of it.
 
     Args:
         chosen: number of selected ids.
@@ -254,7 +254,7 @@ def _draw(ids: Sequence[str], sample: int, seed: int, stratum: Callable[[str], s
 
 
 def select_items(items: Iterable[Item | Problem], ids: frozenset[str] | None) -> Iterator[Item]:
-    """Yield the items with these ids; None: all items."""
+    """Yield the items with these ids, or None for all items."""
     for item in items:
         if not isinstance(item, Problem) and (ids is None or item.id in ids):
             yield item

@@ -34,7 +34,7 @@ class Outcome(Record):
     notes: tuple[str, ...] = Field(default=(), description="material that was cut because the prompt was too long")
     weight: float = Field(default=1.0, gt=0, description="weight of the value in a mean, such as its number of parts")
     also: dict[str, FiniteFloat | None] = Field(
-        default_factory=dict, description="further metrics of the same call; None: not applicable"
+        default_factory=dict, description="further metrics of the same call; None for one that is not applicable"
     )
     usage: Usage = Usage()
 
@@ -77,12 +77,12 @@ class Rubric:
         by: a description of the instrument, for the comparison with published figures.
         prompts: names of its prompts.
         ask: function from generator, case and the folder with the user's prompts to the outcome.
-        without: function from the case to the reason why the rubric does not apply; None: it applies.
+        without: function from the case to the reason why the rubric does not apply, or None if it applies.
         level: level of measurement, for the agreement of judges.
         values: label -> value, if judges choose a label; several judges then decide by majority instead of the median.
         extra: everything else that can change an outcome, such as the embedder; part of the judgment's key.
         also: names of further metrics from the same call (`Outcome.also`).
-        offers: the labels or scale of its verdict; None: it asks for no verdict.
+        offers: the labels or scale of its verdict, or None if it asks for no verdict.
         shown: how reports show the metric and the further ones.
     """
 

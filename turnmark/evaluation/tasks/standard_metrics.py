@@ -210,8 +210,8 @@ def _detection(
     """Make metrics of samples whose weighted means over all samples are precision, recall and F1.
 
     Args:
-        positive: function from the answerability label to whether the task is positive; None: it does not count.
-        predicted: function from the case to whether the reply is positive; None: it does not count.
+        positive: function from the answerability label to whether the task is positive, or None if it does not count.
+        predicted: function from the case to whether the reply is positive, or None if it does not count.
         mark: suffix of the metric names.
     """
 

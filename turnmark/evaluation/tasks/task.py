@@ -55,7 +55,7 @@ class Task(ABC):
 
     Class attributes:
         name: value of `--task`.
-        settings: values of `--setting`, the default first; empty: the task has no settings.
+        settings: values of `--setting`, the default first; empty if the task has no settings.
         options_type: the options of the task.
         metrics: the metrics of every sample; they measure what `context` returns.
         rubrics: the rubrics by setting and embedder. Those whose names end in `[embedded]` are for the embedded judge,
@@ -70,22 +70,22 @@ class Task(ABC):
 
     Instance attributes that `open` sets:
         data: name and fingerprint of the data.
-        domains: the domains of this run; empty: the data have no domains.
+        domains: the domains of this run; empty if the data have no domains.
         corpora: name -> passage file that is searched, or in which passages are looked up by id.
         corpora_used: name -> size and checksum of that file, for the manifest.
-        searched: whether these files are searched; False: passages are recorded, or answers are scored.
+        searched: whether these files are searched. If False, passages are recorded, or answers are scored.
         specs: further specs for the manifest, such as the query mode.
         inputs: role -> SHA-256 of the user's files and of prompts.
-        prompts: name -> hash of prompts, for the manifest; None: the assistant's prompts.
+        prompts: name -> hash of prompts, for the manifest, or None for the assistant's prompts.
         notes: notes for the report.
-        deadline: seconds for a sample; None: as the request says.
+        deadline: seconds for a sample, or None for the request's deadline.
         batched: whether `search` makes the samples instead of `answer`.
         protocol: how the system is asked: `turn` (by the assistant's turn) or `paper` (by the paper's prompts).
         counterfactual: whether items are repeated with their relevant passages hidden.
         recorded: whether the user gave recorded passages, so that nothing is searched.
         sequential: whether items wait for the sample of an earlier item.
-        available: number of items before `open` selected some of them; None: it selects none.
-        passages: number of passages that the protocol shows; None: as many as the assistant uses.
+        available: number of items before `open` selected some of them, or None if it selects none.
+        passages: number of passages that the protocol shows, or None for as many as the assistant uses.
     """
 
     name: ClassVar[str] = "generation"
@@ -182,7 +182,7 @@ class Task(ABC):
         """Answer an item; return a sample with the status `done`. Called from many threads at once.
 
         Args:
-            generator: the language model, with the sample's deadline; None: answer by the extractive forms.
+            generator: the language model, with the sample's deadline, or None to answer by the extractive forms.
         """
         passages: list[Passage] = []
         for name, (title, text) in item.passages.items():
@@ -260,7 +260,7 @@ class Task(ABC):
         return iter(())
 
     def rankings(self, item: Item, sample: Sample) -> Mapping[str, RankedOutcome]:  # noqa: ARG002
-        """Return AUROC metric -> whether the sample is positive, and its score; empty: the sample does not count."""
+        """Return AUROC metric -> whether the sample is positive, and its score; empty if the sample does not count."""
         return {}
 
     def found(self, item: Item) -> Sample:
@@ -268,7 +268,7 @@ class Task(ABC):
         return self.answer(item, None) if self.searched else Sample(id=item.id, status="done", domain=item.domain)
 
     def target(self, item: Item) -> Mapping[str, Any] | None:
-        """Return the fields of a sample that answers an item with its reference; None: there is no reference."""
+        """Return the fields of a sample that answers an item with its reference, or None if there is no reference."""
         if not item.reference.strip():
             return None
         return {"query": item.question, "prediction": item.reference}

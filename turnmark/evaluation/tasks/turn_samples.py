@@ -45,7 +45,7 @@ def turn_sample(
     """Run the assistant's turn and record its reply as a sample. The text keeps its citation marks.
 
     Args:
-        evidence: passages to answer from, best first; None: the assistant searches for them.
+        evidence: passages to answer from, best first, or None if the assistant searches for them.
         trusted: answer from the evidence even if it is not similar to the question, because it comes with the task.
         apart: also record the answer to each part of the question.
     """

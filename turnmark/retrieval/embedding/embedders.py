@@ -87,7 +87,7 @@ _MADE_FOR = {"minilm": frozenset({"en"}), "splade:splade-tiny": frozenset({"en"}
 
 
 def languages_of(spec: str) -> frozenset[str] | None:
-    """Return the codes of the languages that a model was made for; None if they are unknown or too many."""
+    """Return the codes of the languages that a model was made for, or None if they are unknown or too many."""
     return _MADE_FOR.get(spec)
 
 
@@ -112,7 +112,7 @@ class Embedder:
     Args:
         model: a folder, or a name on the Hugging Face hub.
         name: the spec that opens it.
-        weights_sha256: the SHA-256 that `model.safetensors` must have, checked on loading; empty: not checked.
+        weights_sha256: the SHA-256 that `model.safetensors` must have, checked on loading; empty if it is not checked.
     """
 
     def __init__(self, model: str | Path, name: str, weights_sha256: str = "") -> None:
@@ -192,7 +192,7 @@ class Embedder:
         return self._backend.choice.backend == "torch" and has_gpu()
 
     def _gpu_runner(self) -> TorchRunner | None:
-        """Return what runs the model on a GPU; None without one, or if it has separate modules for queries."""
+        """Return what runs the model on a GPU, or None without a GPU, or if queries have separate modules."""
         if not self.is_on_gpu:
             return None
         model = self._model()

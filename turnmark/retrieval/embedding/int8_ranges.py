@@ -29,7 +29,7 @@ Weights = Mapping[str, NDArray[np.float32]]
 
 
 def known_ranges(config: BertConfig, weights: Weights, key: str, announce: Callable[[], None]) -> Ranges | None:
-    """Return the ranges of a model from the cache, or find them; None if 8-bit integers would change its vectors by
+    """Return the ranges of a model from the cache, or find them, or None if 8-bit integers would change its vectors by
     more than a cosine of .01.
 
     Args:

@@ -134,7 +134,7 @@ class Backend:
             logging.getLogger("turnmark").warning("%s runs on %s: %s", self._owner, choice, choice.note)
 
     def runner(self) -> Runner | None:
-        """Return what runs the model with OpenVINO; None if PyTorch runs it."""
+        """Return what runs the model with OpenVINO, or None if PyTorch runs it."""
         with self._lock:
             if self._runner is None and self.choice.backend == "openvino" and isinstance(self._config, BertConfig):
                 digest = self._check()
@@ -188,7 +188,7 @@ def load_model(kind: ModelKind, model: str, owner: str, half: bool | None = None
         kind: the class of sentence-transformers.
         model: a folder, or a name on the Hugging Face hub.
         owner: the component that needs the model, for messages ("reranker 'cross:…'").
-        half: load in bf16; None: only where that is faster.
+        half: load in bf16, or None to do so only where that is faster.
     """
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -235,7 +235,7 @@ def _untrained_part(loaded: Any) -> str:
 
 
 def local_folder(model: str) -> Path | None:
-    """Return the folder of a model, which for a hub name is in the hub's cache; None if it was not downloaded."""
+    """Return the folder of a model, which for a hub name is in the hub's cache, or None if it was not downloaded."""
     if Path(model).is_dir():
         return Path(model)
     from huggingface_hub import snapshot_download

@@ -107,7 +107,7 @@ class BuildReport:
         unread: the number of files of types that are not read, by suffix.
         left_out: what the readers left out of the files that they read, by reason.
         remarks: what the owners of files should know about how they were read, e.g. a guessed encoding.
-        plan: the estimated effort of describing pictures; None if they are not described.
+        plan: the estimated effort of describing pictures, or None if they are not described.
         described: number of pictures that this build described.
         descriptions: number of descriptions in the passages.
         spent: the cost of the descriptions, in words.
@@ -153,13 +153,14 @@ def build_index(
 
     Args:
         retriever: spec of the retriever that will search the index by default; `bm25` needs no vectors, and BM25's
-            options are fixed in the index. None: the index is built for `retriever_to_build` and keeps no spec.
-        embedder: its spec. None: `choose_embedder` chooses by the languages of the documents.
+            options are fixed in the index. If it is None, the index is built for `retriever_to_build` and keeps no
+            spec.
+        embedder: its spec, or None to let `choose_embedder` choose by the languages of the documents.
         include, exclude: globs on the path relative to the source.
         internal: an index for a benchmark's corpus; waits for another process that builds the same index.
         engine: where the models run: `local` in this process, otherwise on a Ray cluster. Files are always written by
             this process, and the index is the same.
-        describe: spec of the model that describes pictures, or `none`. None: the one that the index was built with.
+        describe: spec of the model that describes pictures, or `none`, or None for the previous build's.
         budget: limit of what describing may spend, e.g. `200k` or `$5`.
         dry_run: only read, and report what describing would take; the index stays as it is.
     """

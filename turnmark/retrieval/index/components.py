@@ -46,7 +46,7 @@ class BuildFiles:
     """The inputs that a component is written from.
 
     Attributes:
-        write_pictures: writes the described pictures into a new folder; None: there are none.
+        write_pictures: writes the described pictures into a new folder, or None if there are none.
     """
 
     folder: Path
@@ -333,7 +333,7 @@ class Window:
 
 
 def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Mapping[str, Sequence[bytes]]], str]:
-    """Return a function (number of the encoder, texts) -> values, and the models' mark, for `Workers`."""
+    """Return what `Workers` need: a function that encodes texts with the encoder of a number, and the models' mark."""
     models = Models(settings)
     return lambda number, texts: models.encoders[number].encode(texts), models.mark()
 
@@ -416,7 +416,7 @@ def delete_served(folder: Path) -> list[str]:
 
 
 def remove_index(name: str) -> None:
-    """Delete an index. The manifest is deleted first, so that a half-deleted index is not an index."""
+    """Delete an index. The manifest is deleted first, so that no half-deleted index is opened by mistake."""
     folder = indexes_folder() / check_name(name, "index")
     if not folder.is_dir():
         open_index(name)

@@ -74,10 +74,10 @@ class FolderWatch:
     """A watch over the folder of one index.
 
     Args:
-        manifest: the manifest of the index, which is built again with the same settings.
-        say: called with each line for the user, from the thread that watches.
+        manifest: the manifest of the index, which is rebuilt with the same settings.
+        say: called in the watching thread with each line for the user.
         engine: where the models run, as in `build_index`.
-        advised: whether the user has just read the advice of a build about the embedder.
+        advised: whether a build has just printed its advice about the embedder, so that it is not repeated.
     """
 
     def __init__(
@@ -208,7 +208,7 @@ class FolderWatch:
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
-    """Return the device and inode of a folder; None if it does not exist."""
+    """Return the device and inode of a folder, or None if it does not exist."""
     try:
         status = folder.stat()
     except OSError:

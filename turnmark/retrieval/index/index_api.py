@@ -80,13 +80,14 @@ class Index(SearchableIndex):
         Args:
             source: a folder, one file, or a BEIR corpus.jsonl; `~` is the home folder.
             name: the index's name.
-            retriever: spec of the retriever to build for; `bm25` needs no model. None: as `turnmark index build`.
-            embedder: `minilm`, `multilingual-e5-small` or `sentence-transformers:MODEL`. None: as
+            retriever: spec of the retriever to build for; `bm25` needs no model. The default is that of
                 `turnmark index build`.
+            embedder: `minilm`, `multilingual-e5-small` or `sentence-transformers:MODEL`. The default
+                is that of `turnmark index build`.
             include, exclude: globs for paths relative to the source.
-            describe: spec of a model that describes the pictures in the documents, e.g. `openai:gpt-4o-mini`; `none`:
-                they are not described. None: the model that the index was built with before, if any.
-            budget: limit of what describing may spend, e.g. `200k` tokens or `$5`.
+            describe: spec of a model that describes the pictures in the documents, e.g. `openai:gpt-4o-mini`, or `none`
+                for no descriptions. If it is None, the previous build's model is used, if there was one.
+            budget: limit for the descriptions, e.g. `200k` tokens or `$5`.
         """
         path = Path(source).expanduser()
         report = build_index(
@@ -145,7 +146,7 @@ class Index(SearchableIndex):
         Args:
             query: a question or search words.
             top_k: the maximum number of passages.
-            retriever: a retriever spec; None: the default for this index.
+            retriever: a retriever spec, or None for the index's default.
             where: globs that a passage's metadata must match, by key, e.g. `{"path": "handbook/*"}`.
         """
         spec = retriever or default_retriever(self)
@@ -156,7 +157,7 @@ class Index(SearchableIndex):
         return [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
 
     def part(self, name: str) -> StoredIndex | None:
-        """Return the stored index of a passage or citation by its field `index`; None if it is not searched here.
+        """Return the stored index of a passage or citation by its field `index`, or None if it is not searched here.
 
         The field is empty if only one index is searched.
         """

@@ -32,7 +32,7 @@ class BuildPictures:
 
     Attributes:
         staging: folder into which readers write pictures.
-        current: the pictures of the current generation, for files that have not changed; None if there are none.
+        current: the pictures of the current generation, for files that have not changed, or None if there are none.
         plan: what describing the pictures takes; None until `collect` has run.
         descriptions: the descriptions; None until `describe` has run.
         placed: the pictures whose descriptions are in the passages, in the order of the source.

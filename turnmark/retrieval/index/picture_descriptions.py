@@ -47,7 +47,7 @@ class DescribingPlan(Record):
     cached: int = Field(description="those of them that were described before, so that they cost nothing")
     prompt_tokens: int = Field(description="estimated tokens of the prompts, pictures included")
     completion_tokens: int = Field(description="estimated tokens of the descriptions")
-    cost: float | None = Field(default=None, description="estimated cost; None: no price is configured")
+    cost: float | None = Field(default=None, description="estimated cost, or None if no price is configured")
     currency: str | None = Field(default=None, description="currency of the cost")
 
     @property
@@ -121,7 +121,7 @@ def open_describer(spec: str, budget: str | None = None) -> PictureDescriber:
     """Open the model of a spec.
 
     Args:
-        budget: limit of what a build may spend; None: no limit.
+        budget: limit of what a build may spend, or None for no limit.
 
     Raises:
         RequestError: the spec or the budget is wrong.
@@ -131,10 +131,10 @@ def open_describer(spec: str, budget: str | None = None) -> PictureDescriber:
 
 
 def describer_to_use(spec: str | None, kept: str, budget: str | None = None) -> PictureDescriber | None:
-    """Open the model that a build describes pictures with; None if pictures are not described.
+    """Open the model that a build describes pictures with, or return None if pictures are not described.
 
     Args:
-        spec: the requested spec; `none`: pictures are no longer described; None: `kept` is used.
+        spec: the requested spec; `none`: pictures are no longer described, or None if `kept` is used.
         kept: the spec with which the index was built; empty if there is none.
 
     Raises:

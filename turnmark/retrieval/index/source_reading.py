@@ -92,7 +92,7 @@ class SourceEntry:
         left_out: what the reader left out, by reason (`Document.left_out`).
         remarks: what the owner of the file should know about how it was read.
         changed: whether the file's passages differ from those in the current generation.
-        stamp: stamp of the file; None: the next build reads it again.
+        stamp: stamp of the file, or None if the next build reads it again.
         pictures: stamps of the picture files that it shows.
         unread: 1 for the file's suffix if its type is not read.
         uncut: documents that are not cut into passages yet.
@@ -121,13 +121,13 @@ class SourceReader:
 
     Attributes:
         window: cuts passages; None until the documents that are read ahead have decided about it.
-        current: the passages of the current generation; None if there is none.
+        current: the passages of the current generation, or None if there is none.
         known: the files that the current generation was built from.
-        current_tables: the stored tables of the current generation; None if there are none.
-        tables: is given the tables of each document; None: they are not stored.
+        current_tables: the stored tables of the current generation, or None if there are none.
+        tables: is given the tables of each document, or None if they are not stored.
         watch: the report of what is being read.
         processes: maximum number of files that are read at the same time.
-        pictures: folder into which pictures are written to be described; None: they are only counted.
+        pictures: folder into which pictures are written to be described, or None if they are only counted.
     """
 
     source: Path
@@ -239,7 +239,7 @@ class SourceReader:
         return self.source if self.source.is_dir() else self.source.parent
 
     def _taken_over(self, file: SourceFile) -> SourceEntry | None:
-        """Return an unchanged file's passages in the current generation; None if the file must be read."""
+        """Return an unchanged file's passages in the current generation, or None if the file must be read."""
         if not self._is_known(file) or self.current is None:
             return None
         known = self.known[file.relative]

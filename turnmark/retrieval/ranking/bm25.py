@@ -40,7 +40,7 @@ def analyzer_of(settings: BM25Settings, languages: Iterable[str] = ()) -> Analyz
     """Return the analyzer of texts and queries.
 
     Args:
-        languages: codes of the languages of the texts, if the settings leave them to detection; none: English.
+        languages: codes of the languages of the texts, if the settings leave them to detection. The default is English.
     """
     if settings.language != AUTO:
         return open_analyzer(code_of(settings.language))
@@ -106,7 +106,7 @@ class TermScores(ABC):
 
     @abstractmethod
     def highest(self, term: str) -> float:
-        """Return the highest score of a term in any row; 0 if no row has it."""
+        """Return the highest score of a term in any row, or 0 if no row has it."""
 
     def best_share(self, text: str) -> float:
         """Return how much of a text's terms the best single row has, 0..1; rare terms weigh more."""
@@ -118,7 +118,7 @@ class TermScores(ABC):
         """Return the `k` best rows with a score above 0.
 
         Args:
-            rows: True for each row that may be found; None: every row.
+            rows: True for each row that may be found, or None for every row.
         """
         return top_k(self.scores(text), k, rows, positive=True)
 

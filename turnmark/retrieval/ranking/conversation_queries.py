@@ -51,7 +51,7 @@ class MessageVectors:
 InContext = tuple[str, str]
 """A context, which may be empty, and a message."""
 _TextInContext = tuple[str, int | None]
-"""The text that the model reads, and how many of its last tokens belong to the message; None: all of them."""
+"""The text that the model reads, and how many of its last tokens belong to the message, or None for all of them."""
 
 
 class Views:

@@ -68,7 +68,7 @@ def top_k(
 
     Args:
         scores: the score of each row.
-        mask: True for each row that may be returned; None: every row.
+        mask: True for each row that may be returned, or None for every row.
         positive: return only rows with a score above 0.
     """
     if positive:

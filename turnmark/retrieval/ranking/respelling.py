@@ -123,7 +123,7 @@ def spell_words(text: str, lexicon: Lexicon, words_with: WordsWith, exists: Call
 
     Args:
         words_with: finds the words of passages that have the terms of a word.
-        exists: whether a word is known to exist, so that it is not a typing error; None: that is not known.
+        exists: whether a word is known to exist, so that it is not a typing error, or None if that is not known.
     """
     named = [
         (word, start, end) for word, start, end in words_with_spans(text) if word.isalpha() and lexicon.analyze(word)
@@ -153,7 +153,7 @@ def spell_words(text: str, lexicon: Lexicon, words_with: WordsWith, exists: Call
 
 
 def _one_edit_away(word: str, lexicon: Lexicon, words_with: WordsWith, min_letters: int) -> str:
-    """Return the word of the index that is one edit away from a word, the most frequent one; "" if there is none."""
+    """Return the word of the index that is one edit away from a word, the most frequent one, or "" if there is none."""
     if len(word) < MIN_SWAPPED_LETTERS:
         return ""
     candidates = list(_swap_or_double(word))
@@ -177,7 +177,7 @@ def _occurs(word: str, lexicon: Lexicon, found: Collection[str]) -> bool:
 
 
 def _two_edits_away(word: str, lexicon: Lexicon, words_with: WordsWith, is_checked: bool) -> str:
-    """Return the nearest word of the index that is at most two edits away from a long word; "" if there is none."""
+    """Return the nearest word of the index that is at most two edits away from a long word, or "" if there is none."""
     min_letters = MIN_TWICE_EDITED_LETTERS if is_checked else MIN_UNCHECKED_TWICE_EDITED_LETTERS
     if len(word) < MIN_SOUND_LETTERS:
         return ""

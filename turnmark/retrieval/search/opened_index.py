@@ -133,7 +133,7 @@ class SearchableIndex(ABC):
 
     @cached_property
     def tables(self) -> TableStore | None:
-        """The stored tables; None without any."""
+        """The stored tables, or None if there are none."""
         parts = self.table_parts
         return TableStore(parts, is_joint=len(self.parts) > 1) if parts else None
 
@@ -223,14 +223,14 @@ class SearchableIndex(ABC):
     @property
     @abstractmethod
     def pictures(self) -> PictureStore | None:
-        """The described pictures; None if the index was built without descriptions."""
+        """The described pictures, or None if the index was built without descriptions."""
 
     def neighbors(self, passage: Passage) -> list[Passage]:
         """Return all passages of the same document, in reading order; for a row of a large table, the next rows."""
         return self.rows_around(passage.document, passage.start) or self.store.of_document(passage.document)
 
     def rows_around(self, document: str, start: int) -> list[Passage]:
-        """Return the row of a large table at an offset of a document, with the rows next to it; empty without one."""
+        """Return the row of a large table at an offset of a document, with the rows next to it; empty if none."""
         for finder in self.row_finders:
             if rows := finder.around(document, start):
                 return rows
@@ -390,7 +390,7 @@ class StoredIndex(SearchableIndex):
             yield np.array(known, dtype=np.int64), vectors.reshape(len(known), self.embedder.dimension)
 
     def source_file(self, path: str) -> Path | None:
-        """Return the file of the source at a passage's `path`; None if it does not exist or is outside the source."""
+        """Return the source file at a passage's `path`, or None if it does not exist or is outside the source."""
         source = Path(self.manifest.source)
         folder = source.parent if source.is_file() else source
         file = (folder / path).resolve()
@@ -406,14 +406,14 @@ def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
 
 
 def where_in(name: str, where: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the filter (`Query.where`) of the index called `name`, without its key `index`; None: nothing matches."""
+    """Return the filter (`Query.where`) of the index `name` without its key `index`, or None if nothing matches."""
     passage_where = dict(where)
     glob = literal_brackets(passage_where.pop("index", "*"))
     return passage_where if fnmatchcase(name, glob) else None
 
 
 def joint_where_in(name: str, names: Sequence[str], where: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the filter (`Query.where`) of one of several indexes; None if nothing in this index matches.
+    """Return the filter (`Query.where`) of one of several indexes, or None if nothing in this index matches.
 
     A glob for `document` may begin with `INDEX:`, as the ids do here.
     """

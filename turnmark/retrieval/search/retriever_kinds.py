@@ -98,7 +98,7 @@ class RetrieverKind:
 
 
 def find_built_in_kind(spec: Spec) -> RetrieverKind | None:
-    """Return the kind of a spec; None if it is unknown, or a third party's, whose code is not imported."""
+    """Return the kind of a spec, or None if it is unknown, or a third party's, whose code is not imported."""
     entry = RETRIEVERS.entries().get(spec.name)
     if entry is None or not entry.target.startswith(_HERE):
         return None
@@ -110,7 +110,7 @@ def settings_for_options(options: Options, embedder: str = "", **more: Any) -> B
     """Return the build settings of an index for a retriever with these options.
 
     Args:
-        embedder: spec of the embedder; empty: no vectors.
+        embedder: spec of the embedder; if empty, no vectors.
         more: further fields of `BuildSettings`.
     """
     bm25 = BM25Settings(**{key: value for key, value in options.items() if key in BM25_OPTIONS})

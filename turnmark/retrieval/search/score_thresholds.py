@@ -56,7 +56,7 @@ class _OtherCosines:
 
 
 def calibrate_sure_score(index: SearchableIndex) -> float | None:
-    """Return the minimum confidence of a sure answer without a model; None if the collection is too small.
+    """Return the minimum confidence of a sure answer without a model, or None if the collection is too small.
 
     The sample depends only on the index.
     """

@@ -45,14 +45,14 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
 
     The score is the mean cosine of the texts with a passage's `indexed_text`, from -1 to 1. The texts are wordings of
     one question (the message and its rewrite). The maximum would not work instead of the mean: a rewrite that names the
-    topic would lift every passage of that topic, whatever the message asks about it. `found` has a
-    list for each text, with the names that a retriever uses for a message and its variants; `similarity` is therefore
-    the best cosine.
+    topic would lift every passage of that topic, whatever the message asks about it. In each hit, `found` lists the
+    ranks for each text, under the names that a retriever uses for a message and its variants. The hit's `similarity`
+    is therefore the best cosine.
 
     Args:
         texts: wordings of the question, at least one; the message first.
         embed: called once for the texts and once for each run of passages of the same document. Vectors then do not
-            depend on the other passages, and `cache_by_list` recognizes a document. None: as `hits_of`.
+            depend on the other passages, and `cache_by_list` recognizes a document. The default is that of `hits_of`.
     """
     if embed is None or not passages:
         return hits_of(passages)

@@ -96,7 +96,7 @@ class ElasticRanker:
         return [RankedRows.from_pairs(()) if clause is None else next(remaining) for clause in clauses]
 
     def _clause(self, text: str, vector: list[float] | None, where: Mapping[str, str], k: int) -> dict[str, Any] | None:
-        """Return the query clause for a text; None if nothing can match."""
+        """Return the query clause for a text, or None if nothing can match."""
         matching = self._index.store.matching(where)
         if not all(matching.values()) or not (text.strip() or vector):
             return None

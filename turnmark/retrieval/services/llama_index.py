@@ -117,7 +117,7 @@ class LlamaIndexRetriever(Retriever):
 
 
 def _score(node: Any) -> float | None:
-    """Return a node's score; None if it is not a finite number."""
+    """Return a node's score, or None if it is not a finite number."""
     try:
         score = float(node.score)
     except (TypeError, ValueError):

@@ -154,7 +154,7 @@ class Workers(Generic[R]):
     Args:
         engine: the value of `--engine`.
         opened_by: called on each worker with `arguments`. It is sent by name and must be a function of a module.
-        mark: the fingerprint that every worker must have; None: the one of the first worker.
+        mark: the fingerprint that every worker must have, or None for the one of the first worker.
         at_once: number of tasks that a worker runs at the same time, each in a thread.
     """
 

@@ -64,20 +64,20 @@ class Manifest(Record):
     tokens: bool = Field(default=False, description="whether the index has the embedder's token vectors")
     exact: bool = Field(default=False, description="whether search is exact: a query is compared with all vectors")
     retriever: str = Field(
-        default="", description="spec given to the build, which searches by default; empty: none was given"
+        default="", description="spec given to the build, which searches by default; empty if none was given"
     )
-    tables: str = Field(default="", description="fingerprint of the stored tables; empty: there are none")
+    tables: str = Field(default="", description="fingerprint of the stored tables; empty if there are none")
     server: ServerLocation | None = Field(
-        default=None, description="server with a part of the index; None: local files"
+        default=None, description="server with a part of the index, or None for local files"
     )
     sure_from: float | None = Field(
-        default=None, description="minimum confidence of a sure answer without a model; None: not known"
+        default=None, description="minimum confidence of a sure answer without a model, or None if it is not known"
     )
     weights: dict[str, RankerWeight] = Field(
-        default={}, description="ranker -> how well it finds this index's passages; empty: not measured"
+        default={}, description="ranker -> how well it finds this index's passages; empty if it is not measured"
     )
     described: DescriberInfo | None = Field(
-        default=None, description="the model that described pictures; None: they were not described"
+        default=None, description="the model that described pictures, or None if they were not described"
     )
     skipped: int = 0
     unread: dict[str, int] = Field(default={}, description="number of files of types that are not read, by suffix")
@@ -94,7 +94,7 @@ class Manifest(Record):
         return {name: info for name, info in named.items() if info}
 
     def share_of(self, ranker: str) -> float:
-        """Return the share of its usual weight that a ranker has in a fusion; 1 if it was not measured."""
+        """Return the share of its usual weight that a ranker has in a fusion, or 1 if it was not measured."""
         return self.weights[ranker].share if ranker in self.weights else 1.0
 
     def trusts_cosines(self) -> bool:
@@ -117,7 +117,7 @@ class Manifest(Record):
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Read the manifest of a finished index; None without one.
+    """Read the manifest of a finished index, or return None if there is none.
 
     Raises:
         TurnmarkError: it cannot be read.

@@ -41,7 +41,7 @@ class PictureStore(ABC):
         return [picture for picture in self.of_document(document) if picture.start < end and start < picture.end]
 
     def find(self, document: str, sha256: str) -> DescribedPicture | None:
-        """Return a picture of a document by the hash of its bytes; None if the document has no such picture."""
+        """Return a picture of a document by the hash of its bytes, or None if the document has no such picture."""
         return next((picture for picture in self.of_document(document) if picture.sha256 == sha256), None)
 
 

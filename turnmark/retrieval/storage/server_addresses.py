@@ -100,6 +100,6 @@ def assign_name(part: Path, requested: ServerLocation) -> ServerLocation:
 
 
 def read_note(part: Path) -> ServerLocation | None:
-    """Read the note in a component's folder; None if the component is not on a server."""
+    """Read the note in a component's folder, or return None if the component is not on a server."""
     note = part / NOTE_FILE
     return ServerLocation.model_validate_json(note.read_text(encoding="utf-8")) if note.is_file() else None

@@ -161,7 +161,7 @@ class RowFinder:
         return float(scored[1].max()) if scored is not None and len(scored[1]) else 0.0
 
     def words(self, text: str) -> list[str]:
-        """Return the words of a text that rows are searched for."""
+        """Return the words of a text with which rows are searched."""
         return list(dict.fromkeys(search_words(" ".join(content_words(text)) or text)))[:_MAX_WORDS]
 
     def knows(self, word: str) -> bool:
@@ -169,7 +169,7 @@ class RowFinder:
         return bool(self._tables) and all(len(self._rows_with(token)) for token in search_words(word))
 
     def _scores(self, text: str, where: Mapping[str, str]) -> tuple[Any, Any] | None:
-        """Return the rows with words of a text, and the share of the words that each has; None without tables."""
+        """Return the rows with words of a text, and the share of words in each, or None if there are no tables."""
         tables = self._under(where)
         words = self.words(text)
         if not tables or not words:
@@ -267,7 +267,7 @@ class RowFinder:
                 start += table.row_room
 
     def _scan(self, table: _LargeTable) -> Iterator[tuple[str]]:
-        """Yield the cells of each row of a table as shown, joined by `_CELL_SEPARATOR`."""
+        """Yield the cells of each row of a table as displayed, joined by `_CELL_SEPARATOR`."""
         cells = f" || '{_CELL_SEPARATOR}' || ".join(cell_expressions(table.columns))
         try:
             with closing(sqlite3.connect(read_only_address(self._part.path), uri=True)) as db:

@@ -56,7 +56,7 @@ class Statement:
 
     @cached_property
     def _tree(self) -> Any:
-        """The parsed statement; None if it cannot be parsed."""
+        """The parsed statement, or None if it cannot be parsed."""
         import sqlglot
 
         logging.getLogger("sqlglot").setLevel(logging.CRITICAL)

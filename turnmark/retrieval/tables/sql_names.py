@@ -11,7 +11,7 @@ MAX_NAME_LENGTH = 40
 ROW_NUMBER, TOTAL_COLUMN = "row_number", "is_total"
 """Columns of every stored table: the number of the row in its sheet, and whether the row repeats others."""
 TEXT_ENDING = "_text"
-"""Ending of the name of the column that has the cells of another column as shown."""
+"""Ending of the name of the column that has the cells of another column as displayed."""
 INTERNAL_PREFIX = "turnmark_"
 """Beginning of the names of the tables that are not tables of documents."""
 _ACCENTS = re.compile("[\u0300-\u036f]")
@@ -78,7 +78,7 @@ def table_name(document: str, sheet: str, taken: Collection[str]) -> str:
 
 
 def column_names(labels: Sequence[str], typed: Sequence[bool]) -> list[tuple[str, str]]:
-    """Return for each column its name, and the name of its column with the cells as shown; empty for a column of text.
+    """Return the name of each column, and of the column with its cells as displayed (empty for columns of text).
 
     The second name is always the first one with `TEXT_ENDING`, so that either name can be told from the other.
 

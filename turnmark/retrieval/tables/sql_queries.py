@@ -314,7 +314,7 @@ def _row_ids(db: sqlite3.Connection, query: RowQuery) -> tuple[list[int], int]:
 def _basis_of(
     db: sqlite3.Connection, table: StoredTable, ids: Sequence[int], count: int, used: dict[str, None]
 ) -> Basis:
-    """Return the rows as shown: their first column, and the columns that the statement reads."""
+    """Return the rows as displayed: their first column, and the columns that the statement reads."""
     columns = [each for at, each in enumerate(table.columns) if at == 0 or each.name in used or each.text_name in used]
     names = ", ".join(f'"{each.text_name or each.name}"' for each in columns)
     listed = ", ".join(map(str, ids)) or "NULL"

@@ -18,12 +18,12 @@ class TableColumn(Record):
     name: str
     """Name in SQL."""
     label: str
-    """Label as shown."""
+    """Label as displayed."""
     type: ColumnKind
     unit: str = ""
-    """Unit of the numbers, such as "%" or "€"; empty without one."""
+    """Unit of the numbers, such as "%" or "€"; empty if they have none."""
     text_name: str = ""
-    """Name of the column with the cells as shown; empty for a column of text, which has them itself."""
+    """Name of the column with the cells as displayed; empty for text columns, which contain them."""
     unparsed: int = 0
     """Number of filled cells that are no number (or date) and therefore NULL."""
     low: CellValue = None
@@ -58,7 +58,7 @@ class Basis(Record):
 
     table: str = Field(description="name of the table")
     columns: tuple[str, ...] = Field(description="labels: the number of the row, and the columns that are relevant")
-    rows: tuple[tuple[CellValue, ...], ...] = Field(description="the first rows, with their cells as shown")
+    rows: tuple[tuple[CellValue, ...], ...] = Field(description="the first rows, with their cells as displayed")
     count: int = Field(description="number of all rows that the result rests on")
 
 
@@ -78,7 +78,7 @@ class TablePart:
     """The file with the tables of one index.
 
     Attributes:
-        where_in: returns the filter of this index for a filter of the search; None if nothing in it matches.
+        where_in: returns the filter of this index for a filter of the search, or None if nothing in it matches.
     """
 
     name: str

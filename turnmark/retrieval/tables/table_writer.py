@@ -259,7 +259,7 @@ class TableWriter:
                 self._catalog({**entry, "name": name}, words)
 
     def digest(self) -> str:
-        """Return a fingerprint of all tables; empty without tables."""
+        """Return a fingerprint of all tables; empty if there are none."""
         rows = self._db.execute('SELECT "name", "digest" FROM turnmark_tables ORDER BY "number"')
         digests = [f"{name} {digest}" for name, digest in rows]
         return hashlib.sha256(f"{TABLES_VERSION} {' '.join(digests)}".encode()).hexdigest() if digests else ""
@@ -311,7 +311,7 @@ class CurrentTables:
         return iter(self._db.execute(f"SELECT * FROM {quote_name(name)} ORDER BY rowid"))
 
     def shown_rows(self, name: str, columns: Sequence[TableColumn]) -> Iterator[tuple[str, ...]]:
-        """Yield the cells of each row of a table as shown."""
+        """Yield the cells of each row of a table as displayed."""
         return iter(
             self._db.execute(f"SELECT {', '.join(cell_expressions(columns))} FROM {quote_name(name)} ORDER BY rowid")
         )
@@ -342,7 +342,7 @@ def _language(document: Document, tables: Sequence[TableData]) -> str:
 
 
 def _value_rows(table: _TypedTable) -> Iterator[tuple[list[str], tuple[CellValue, ...]]]:
-    """Yield the cells of each row as shown, and the row as stored. Count unreadable cells and totals in `table`."""
+    """Yield the cells of each row as displayed, and the row as stored. Count unreadable cells and totals in `table`."""
     width = len(table.types)
     labels = column_labels(table.data)
     totals = TotalRows([each.kind in ("integer", "real") for each in table.types])

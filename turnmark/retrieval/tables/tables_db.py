@@ -57,5 +57,5 @@ def numbers_where(path: Path, where: Mapping[str, str]) -> set[int]:
 
 
 def cell_expressions(columns: Iterable[TableColumn]) -> list[str]:
-    """Return for each column the expression in SQL for its cells as shown; an empty cell is an empty text."""
+    """Return for each column the expression in SQL for its cells as displayed; an empty cell is an empty text."""
     return [f"coalesce({quote_name(each.text_name or each.name)}, '')" for each in columns]

@@ -40,7 +40,7 @@ class Stop:
     """A switch that stops a turn from any thread.
 
     Args:
-        seconds: time after which the turn is stopped; None: only `set` stops it.
+        seconds: time after which the turn is stopped, or None if only `set` stops it.
     """
 
     def __init__(self, seconds: float | None = None) -> None:

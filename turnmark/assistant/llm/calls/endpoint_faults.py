@@ -24,7 +24,7 @@ class EndpointFault(GeneratorError):
     """A failed call to an endpoint.
 
     Attributes:
-        status: HTTP status; None: no response.
+        status: HTTP status, or None if there was no response.
         words: full text of the endpoint's error, from which the caller finds the rejected option.
         broken: whether the reply broke off, so that a retry may succeed.
     """
@@ -70,7 +70,7 @@ def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) 
 
 
 def inner_fault(event: Any, label: str, key_env: str, secret: str, streamed: bool) -> EndpointFault | None:
-    """Return the fault of an error that came with status 200, alone or inside a stream; None if there is none.
+    """Return the fault of an error that came with status 200, alone or inside a stream, or None if there is none.
 
     Args:
         streamed: whether it came inside a stream.

@@ -34,7 +34,7 @@ def first_choice(reply: Any) -> Any:
 
 
 def reported_usage(reply: Any) -> dict[str, int] | None:
-    """Return the reported tokens, in OpenAI's or Anthropic's form; None if a number is missing."""
+    """Return the reported tokens, in OpenAI's or Anthropic's form, or None if a number is missing."""
     usage = field_of(reply, "usage")
     names = {"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}
     reported = {key: field_of(usage, key) for key in names}
@@ -50,7 +50,7 @@ def reported_usage(reply: Any) -> dict[str, int] | None:
 
 
 def field_of(value: Any, name: str) -> Any:
-    """Return a field of an object or a dict; None if missing."""
+    """Return a field of an object or a dict, or None if missing."""
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
@@ -132,7 +132,7 @@ _REASONING_PARTS = frozenset(("thinking", "reasoning", "redacted_thinking"))
 
 
 def _content_text(content: Any, of_reasoning: bool = False) -> str | None:
-    """Return the text of a content, which is a string, a part or a list of parts; None: it is something else.
+    """Return the text of a content, which is a string, a part or a list of parts, or None if it is something else.
 
     Args:
         of_reasoning: return the text of the parts with reasoning in place of that of the others.

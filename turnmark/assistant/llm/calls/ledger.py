@@ -35,8 +35,8 @@ class Ledger:
     """The usage of a command's samples, which decides whether the budget allows another one.
 
     Args:
-        price: price of the generator's tokens; None: not configured.
-        budget: the limit; None: no limit.
+        price: price of the generator's tokens, or None if it is not configured.
+        budget: the limit, or None for no limit.
         spent: usage of earlier calls of the same command.
         guess: estimated usage of one sample, used until a sample has ended.
 

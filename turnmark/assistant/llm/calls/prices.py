@@ -54,7 +54,7 @@ def load_prices() -> dict[str, Price]:
 
 
 def price_of(spec: str, prices: Mapping[str, Price]) -> Price | None:
-    """Return the price of a generator; None if the files contain none.
+    """Return the price of a generator, or None if the files contain none.
 
     It is looked up by the spec, the spec without options, the spec without options and URL, and then the model.
     """

@@ -70,7 +70,7 @@ class Completion(Record):
     max_tokens: int = Field(description="maximum tokens of the reply in this call")
     estimated: bool = Field(default=False, description="True: no usage was reported, tokens are characters / 4")
     saved: Usage | None = Field(
-        default=None, description="usage of the original call of a cached reply; None: not from the cache"
+        default=None, description="usage of the original call of a cached reply, or None if it is not from the cache"
     )
     reasoning: str = Field(default="", description="what the model wrote for itself before the text")
 
@@ -115,7 +115,7 @@ class PicturesRefused(GeneratorError):
 
 
 class CallOptions(TypedDict, total=False):
-    """Options of `Generator.complete`; None: the generator's default.
+    """Options of `Generator.complete`, or None for the generator's default.
 
     Args:
         max_tokens: maximum tokens of the reply.
@@ -162,7 +162,7 @@ class Generator(Protocol):
 
         Args:
             messages: the prompt; each message has a `role` and `content`.
-            options: `max_tokens`, `temperature`, `schema`, `deadline` and `on_text`; None: the generator's default.
+            options: `max_tokens`, `temperature`, `schema`, `deadline` and `on_text`; None for the generator's default.
 
         Raises:
             SchemaRefused: a schema was given and is not supported.
@@ -183,7 +183,7 @@ class Tool(Record):
 
 
 class ToolCall(Record):
-    """A tool call of a model. Its arguments are untrusted."""
+    """A tool call that a model requests. Its arguments are untrusted."""
 
     id: str
     name: str
@@ -298,9 +298,9 @@ class GeneratorBase:
     deadline: float = DEADLINE_SECONDS
     """Default maximum seconds between tokens."""
     temperature: float | None = None
-    """Default temperature; None: not known."""
+    """Default temperature, or None if it is not known."""
     at_once: int | None = None
-    """Maximum concurrent calls; None: no limit."""
+    """Maximum concurrent calls, or None for no limit."""
 
     @property
     def identity(self) -> Mapping[str, Any]:

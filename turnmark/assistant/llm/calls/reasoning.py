@@ -3,8 +3,8 @@
 Reasoning is a block at the beginning of a reply, such as `<think>…</think>`, `[THINK]…[/THINK]` or the channel
 `analysis` of gpt-oss. If the chat template of a server has put the opening tag into the prompt, the reply has only the
 closing one. Models without such tags write labels: "**Thinking:** … **Answer:** …", or "Thought:" and "Final Answer:".
-A tag that is only mentioned, in code or in the middle of a sentence, is part of the answer, and so is a label without
-the other one.
+A tag in code or in the middle of a sentence is only mentioned, so it stays in the answer. A label without its
+counterpart stays too.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def split_reasoning(text: str) -> ReasoningSplit:
 
 
 def _split_labels(text: str) -> ReasoningSplit | None:
-    """Separate reasoning and answer by their labels; None without a label of the answer or of a call."""
+    """Separate reasoning and answer by their labels. Return None if neither an answer nor a call has a label."""
     thinking = _THINKING_LABEL.match(text)
     if thinking is None:
         final = _FINAL_AT_START.match(text)

@@ -20,7 +20,7 @@ MIN_ROUNDS = 3
 MIN_UNIT_LETTERS = 12
 """Minimum letters of a repeated sentence: "Yes." may be the answer to several questions."""
 ON_REPETITION: ContextVar[Callable[[str], None] | None] = ContextVar("ON_REPETITION", default=None)
-"""Called with a note when a reply repeats itself; None: outside of a turn, where replies stay as they are."""
+"""Called with a note when a reply repeats itself, or None outside of a turn, where replies stay as they are."""
 REPETITION_NOTE = "the model began to repeat itself; the repetition is left out"
 _UNITS = re.compile(r"[^\n.!?。！？]*(?:[.!?。！？]+(?=\s|\Z|[^\x00-\x7f])|\.(?=\S)|[!?](?=\S)|\n|\Z)")
 _NUMBERING = re.compile(r"[\W_]*(?:\d{1,3}[.):])?[\W_]*")
@@ -39,7 +39,7 @@ class RepeatedReply(Exception):
 
 
 def repetition_start(text: str, rounds_in_row: int = MIN_ROUNDS) -> int | None:
-    """Return the offset at which a text begins to repeat itself; None if it does not.
+    """Return the offset at which a text begins to repeat itself, or None if it does not.
 
     A sentence, or a stretch of several sentences, has to occur several times in a row. Numbers of steps are ignored.
 

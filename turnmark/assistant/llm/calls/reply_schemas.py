@@ -48,7 +48,7 @@ def _strict(node: Any, max_items: int | None, names: bool = False) -> Any:
     """Make a node of a schema strict.
 
     Args:
-        max_items: maximum items of a list without a bound; None: no bounds at all.
+        max_items: maximum items of a list without a bound, or None for no bounds at all.
         names: the keys of this node are names of properties or definitions, not keywords of JSON Schema.
     """
     if isinstance(node, list):

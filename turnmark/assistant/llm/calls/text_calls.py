@@ -231,7 +231,7 @@ def _parse_calls(body: str, names: Collection[str] | None = None) -> Iterator[Wr
     """Yield the calls in a text that is nothing but calls; nothing if it is anything else.
 
     Args:
-        names: names of the tools that a call in the form of Python, `search(query="…")`, may have; None: any.
+        names: names of the tools that a call in the form of Python, `search(query="…")`, may have, or None for any.
     """
     body = body.strip()
     if whole := _LANGUAGE_FENCE.match(body):
@@ -254,7 +254,7 @@ def _parse_calls(body: str, names: Collection[str] | None = None) -> Iterator[Wr
 
 
 def _json_values(body: str) -> list[Any] | None:
-    """Return the JSON values that a text consists of; None if it is not only JSON objects and lists."""
+    """Return the JSON values that a text consists of, or None if it is not only JSON objects and lists."""
     decoder = json.JSONDecoder(strict=False)
     values: list[Any] = []
     position = 0

@@ -106,7 +106,7 @@ class Scheduler(Generic[J, R]):
         admit: returns whether a job may start next to the running ones. It is asked again when one of these has ended.
         refuse: receives a job that is not admitted although no other job runs; the job is dropped.
         concurrency: number of concurrent jobs; fewer while an endpoint answers 429.
-        patience: seconds until a job is abandoned; None: never.
+        patience: seconds until a job is abandoned, or None for no limit.
         on_wait: called about every second while jobs run. An exception that it raises ends `run`.
     """
 

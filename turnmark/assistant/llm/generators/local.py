@@ -174,7 +174,7 @@ def _path(argument: str) -> Path:
 
 
 def _context_length(path: Path) -> int | None:
-    """Return the context length in tokens from the model's files; None if they do not say."""
+    """Return the context length in tokens from the model's files, or None if they do not say."""
     try:
         if path.is_dir():
             config = path / "config.json"

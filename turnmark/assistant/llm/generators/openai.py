@@ -400,7 +400,7 @@ def read_endpoint(
     Args:
         preset_url: if neither the spec nor the environment variable `url_env` has one.
         key_env: name of the environment variable with the key, unless the spec names another.
-        context: tokens, default of the option; None: the endpoint is asked.
+        context: tokens, default of the option, or None if the endpoint is asked.
         extra_options: in addition to those of every endpoint.
     """
     label, errors = f"generator {spec.name!r}", ErrorCollector()

@@ -108,7 +108,7 @@ class LocalModel:
 
         Args:
             limit: maximum tokens of the reply.
-            schema: JSON schema that the reply must follow; empty: none.
+            schema: JSON schema that the reply must follow; empty if there is none.
             check: called before every step. An exception that it raises ends the generation and is raised again.
             on_tokens: called with all tokens so far after every step that wrote one.
 

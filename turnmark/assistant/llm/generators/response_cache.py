@@ -172,7 +172,7 @@ class CachedGenerator(GeneratorWrapper):
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
 
     def _stored(self, key: str, kind: type[CachedReply], on_text: OnText | None) -> CachedReply | None:
-        """Return the stored reply of a key, and pass its text to `on_text`; None if there is none."""
+        """Return the stored reply of a key, and pass its text to `on_text`, or None if there is none."""
         text = self.store.get(key)
         if text is None:
             return None
@@ -199,7 +199,7 @@ def with_cache(generator: Generator, repeat: int = 0, store: ResponseStore | Non
     """Wrap a generator with the response cache, for one repeat; a cached generator is not wrapped twice.
 
     Args:
-        store: where replies are stored; None: the file `cache/replies.db` in the home folder.
+        store: where replies are stored, or None for the file `cache/replies.db` in the home folder.
     """
     if isinstance(generator, CachedGenerator):
         return CachedGenerator(generator.generator, store or generator.store, repeat)

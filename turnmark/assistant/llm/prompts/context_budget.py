@@ -59,7 +59,7 @@ def prompt_room(generator: Generator, reply: int | None = None) -> int:
     """Return the maximum tokens of a prompt that leaves room for a reply, a request to reply again, and a second reply.
 
     Args:
-        reply: maximum tokens of a reply; None: the generator's own limit.
+        reply: maximum tokens of a reply, or None for the generator's own limit.
     """
     window = generator.context_tokens
     return window - min(2 * (reply or generator.reply_tokens) + REPAIR_TOKENS, window // 2)
@@ -69,7 +69,7 @@ def material_room(generator: Generator, prompt: Prompt, *texts: str, reply: int 
     """Return the tokens left for material in a prompt, after its fixed text, `texts` and a reply.
 
     Args:
-        reply: maximum tokens of the reply; None: the generator's own limit.
+        reply: maximum tokens of the reply, or None for the generator's own limit.
     """
     fixed_texts = [text for _, text in prompt.sections]
     used = sum(map(count_tokens, (*fixed_texts, *texts)))
@@ -86,7 +86,7 @@ def fit_prompt(
     plain: Mapping[str, str] | None = None,
     question: str | None = None,
 ) -> FittedPrompt | None:
-    """Fill in a prompt within `room` tokens; None if it does not fit even without passages and earlier messages.
+    """Fill in a prompt within `room` tokens; return None if it does not fit even without passages and earlier messages.
 
     Args:
         texts, passages, history, plain, question: see `Prompt.fill`.
@@ -103,7 +103,7 @@ def fit_prompt(
 
 
 def fit(render: Render, passages: Sequence[str], history: Sequence[Message], room: int) -> FittedPrompt | None:
-    """Render a prompt within `room` tokens; None if it does not fit even without passages and earlier messages."""
+    """Render a prompt within `room` tokens, or None if it does not fit even without passages and earlier messages."""
 
     def attempt(passages_shown: Sequence[str], history_shown: Sequence[Message]) -> PromptMessages | None:
         messages = render(passages_shown, history_shown)

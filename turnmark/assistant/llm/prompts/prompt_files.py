@@ -95,7 +95,7 @@ class Prompt:
         lines that begin with `user: ` and `agent: `.
 
         Args:
-            texts: placeholder -> text from outside or from a model; None: empty.
+            texts: placeholder -> text from outside or from a model, or None if there are none.
             passages, history: shown if the prompt has these placeholders.
             plain: placeholder -> trusted text.
             question: last message of the placeholder `conversation`, after the history.
@@ -126,7 +126,7 @@ class Prompt:
         return quote_lines(text) if quotes else text
 
     def quote_fields(self, fields: Mapping[str, str]) -> str:
-        """Quote named texts, each on a line "Name: text"; empty if all of them are."""
+        """Quote named texts, each on a line "Name: text". Empty texts are left out."""
         lines = [f"{name}: {one_line(text)}" for name, text in fields.items() if text.strip()]
         return self.quote("\n".join(lines)) if lines else ""
 

@@ -48,8 +48,9 @@ class Failure(Record):
     """Why a structured call gave no value.
 
     Attributes:
-        kind: `length`: cut by the token limit twice, or once while it ran on. `invalid`: two replies did not match the
-            schema. `content_filter`: stopped by the endpoint's filter. Otherwise the kind of the `GeneratorError`.
+        kind: `length` if the token limit cut two replies, or one that kept repeating itself; `invalid` if two replies
+            did not match the schema; `content_filter` if the endpoint's filter stopped the reply; otherwise the kind of
+            the `GeneratorError`.
         raw: the last text that the model wrote; empty if it wrote none.
         reason: the cause in words.
     """
@@ -83,7 +84,7 @@ def ask(
     Args:
         messages: the request, which should describe the fields in words.
         max_tokens: limit of the first reply.
-        deadline: seconds for each of at most four calls; None: the generator's own.
+        deadline: seconds for each of at most four calls, or None for the generator's own.
     """
     asking = _StructuredRequest(generator, schema, temperature, deadline)
     try:

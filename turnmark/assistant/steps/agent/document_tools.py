@@ -98,14 +98,14 @@ class DocumentTools:
         self.unread = UnreadSections(lambda passage: self._passages(passage.document))
         store = retriever.tables()
         self.computing = TableTools(turn.message, store, self.sources) if store is not None and store.tables() else None
-        """Computes over the tables of the documents; None: there are none."""
+        """Computes over the tables of the documents, or None if there are none."""
         self.long = long_tables(retriever) if self.computing else None
-        """Shows few rows of long tables in what a search finds; None: there are no tables."""
+        """Shows few rows of long tables in what a search finds, or None if there are no tables."""
         if self.computing:
             self.tools += TABLE_TOOLS
         pictures = retriever.pictures()
         self.looking = PictureTool(turn, pictures, self.sources) if pictures is not None and can_look(turn) else None
-        """Looks at described pictures; None: there are none, or the model reads none."""
+        """Looks at described pictures, or None if there are none, or the model reads none."""
         if self.looking:
             self.tools += (LOOK_TOOL,)
 
@@ -150,7 +150,7 @@ class DocumentTools:
             return Result(f"{problem}.", short_line(problem, MAX_ARGUMENT_CHARACTERS))
 
     def _arguments(self, call: ToolCall) -> dict[str, str] | None:
-        """Return the known arguments of a call, each on one line; None if they are not a JSON object."""
+        """Return the known arguments of a call, each on one line, or None if they are not a JSON object."""
         try:
             values: Any = json.loads(call.arguments or "{}")
         except (ValueError, RecursionError):
@@ -369,7 +369,7 @@ class DocumentTools:
         return self.retriever.neighbors(anywhere)
 
     def _number_of(self, passage: Passage) -> int | None:
-        """Return the number of the source that contains a passage; None: it was not shown."""
+        """Return the number of the source that contains a passage, or None if it was not shown."""
         for number, hit in enumerate(self.sources.hits, 1):
             shown = hit.passage
             is_of_document = shown.document == passage.document and not is_computed(shown.id)
@@ -442,7 +442,10 @@ def _fold_name(name: str) -> str:
 
 
 def _passages_below(heading: str, passages: Sequence[Passage]) -> list[Passage]:
-    """Return the passages under a heading: one of this name, else one that contains it, else a passage with it."""
+    """Return the passages under the heading with this text, or else under the first heading that contains it.
+
+    If no heading contains it, return the first passage that does.
+    """
     wanted = heading.lower().strip("# ")
     if wanted in ("", passages[0].title.lower()):
         return list(passages)

@@ -75,7 +75,7 @@ class ToolSearch(SectionSearch):
         return [hit for hit in hits if not is_navigation(hit.passage)] or hits
 
     def long_tables(self, turn: Turn) -> LongTables | None:
-        """Return what shows few rows of long tables; None if the model cannot compute over the others."""
+        """Return what shows few rows of long tables, or None if the model cannot compute over the others."""
         return long_tables(turn.retriever) if isinstance(turn.generator, ToolGenerator) else None
 
     def __call__(
@@ -170,7 +170,7 @@ class _Agent:
 
     @property
     def evidence(self) -> Evidence:
-        """The evidence with all that the tools have shown so far."""
+        """The evidence, with everything that the tools have shown so far."""
         return replace(self.tools.evidence, hits=tuple(self.sources.hits), computed=self.sources.computed)
 
     def answer(self) -> WrittenText:
@@ -193,7 +193,7 @@ class _Agent:
         return self._complete(reply)
 
     def _why_ended(self, anything_new: bool) -> str:
-        """Return why the model is offered no more tools, as a note for the person; "": it is offered more."""
+        """Return why the model is offered no more tools, as a note for the user, or "" if it is offered more."""
         if self.left <= 0:
             return "the model had read as much as it may in a turn, and answered from that (--tokens)"
         if self.round >= MAX_ROUNDS:

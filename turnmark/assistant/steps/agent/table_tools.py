@@ -94,7 +94,7 @@ class TableTools:
         yield from self._first_rows(table, MAX_SAMPLE_ROWS, MAX_LISTED_COLUMNS, MAX_CELL_CHARACTERS)
 
     def _first_rows(self, table: StoredTable, rows: int, columns: int, characters: int) -> Iterator[str]:
-        """Yield the first rows of a table as shown."""
+        """Yield the first rows of a table as displayed."""
         for row in self.store.first_rows(table, rows, shown=True):
             cells = ["" if cell is None else short_line(str(cell), characters) for cell in row[:columns]]
             yield f"  {' | '.join(cells)}"

@@ -29,7 +29,7 @@ class UnreadSections:
         self._sections: list[list[Passage]] = []
 
     def named(self, passages: Iterable[Passage]) -> str:
-        """Return a quoted line for each section of the passages, with its number and size; "" without any."""
+        """Return a quoted line for each section of the passages, with its number and size, or "" if there are none."""
         numbers = list(dict.fromkeys(self._number_of(passage) for passage in passages))
         lines = [self._line(number) for number in numbers[:MAX_UNREAD_SECTIONS]]
         return quote_lines(escape_marks("\n".join(lines))) if lines else ""

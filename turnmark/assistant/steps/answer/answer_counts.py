@@ -60,7 +60,7 @@ def mentioned_words(message: str) -> str:
 
 
 def _plain_words(what: str, language: str) -> str:
-    """Return the words to count without quotation marks or articles around them; "" if it is not clear which."""
+    """Return the words to count without quotation marks or articles around them, or "" if it is not clear which."""
     if quoted := _QUOTED_WORDS.fullmatch(what):
         words = quoted["words"].strip()
         is_clear = True
@@ -89,7 +89,7 @@ def _without_articles(what: str, language: str) -> str:
 
 
 def count_mentions(turn: Turn, evidence: Evidence, assessment: Assessment) -> Draft | None:
-    """Return an answer that lists the documents with the words that a message asks for; None if it asks something else.
+    """Return an answer that lists the documents with the words that a message asks for, or None for other messages.
 
     The decision becomes `answer`.
     """
@@ -100,7 +100,7 @@ def count_mentions(turn: Turn, evidence: Evidence, assessment: Assessment) -> Dr
 
 
 def count_words(turn: Turn, evidence: Evidence, assessment: Assessment, words: str, language: str) -> Draft | None:
-    """Return an answer that lists the documents with some words; None if no document has them.
+    """Return an answer that lists the documents with some words, or None if no document has them.
 
     The decision becomes `answer`.
     """

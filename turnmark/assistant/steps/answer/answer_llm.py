@@ -124,7 +124,7 @@ def answer_prompt(
 
     Args:
         history: the messages before `message`, or before the answer to revise.
-        previous: the answer to revise; "": the message is a question.
+        previous: the answer to revise, or "" if the message is a question.
         language: the language to answer in, if the documents are in another one.
     """
     template = load_prompt("answer", prompts)

@@ -216,7 +216,7 @@ def choose_spans(
     Args:
         ranked: rated lines, best first.
         words: approximate length of a span.
-        retriever: finds the passages next to a hit; None: a span ends where its passage ends.
+        retriever: finds the passages next to a hit, or None if a span ends where its passage ends.
         earlier: spans that other parts quote already. A span that contains a good line for this part is returned
             unchanged, and the line is added to its best lines.
         forward_first: see `_lines_around`.
@@ -474,7 +474,7 @@ class AnswerByQuotes:
 
 
 def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, assessment: Assessment) -> Draft | None:
-    """Quote the documents for each part of a message, each span once; None if nothing was found for any part."""
+    """Quote the documents for each part of a message, each span once; return None if nothing was found for any part."""
     sources = SourceList(evidence)
     parts = list(zip(evidence.parts, assessment.parts, strict=True))
     # A small model reads the quotations, so they stay short.

@@ -54,12 +54,12 @@ class LongTables:
                 yield f"… {table.rows - shown[table.name]:,} more rows: sql table {table.name}"
 
     def table_of(self, passage: Passage) -> StoredTable | None:
-        """Return the long table that a passage is a part of; None if it has other text or is in no such table."""
+        """Return the long table that a passage is a part of, or None if it has other text or is in no such table."""
         return next((table for table in self._long if is_within(passage, table)), None)
 
 
 def long_tables(retriever: Retriever | None) -> LongTables | None:
-    """Return the long tables that a retriever searches; None without tables."""
+    """Return the long tables that a retriever searches, or None if it has no tables."""
     store = retriever.tables() if retriever is not None else None
     return LongTables(store) if store is not None else None
 

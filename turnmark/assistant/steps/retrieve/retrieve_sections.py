@@ -133,7 +133,7 @@ class SectionSearch(SingleSearch):
         return hits_of_parts(parts)
 
     def long_tables(self, turn: Turn) -> LongTables | None:  # noqa: ARG002
-        """Return what shows few rows of long tables; None: sections contain all rows."""
+        """Return what shows few rows of long tables, or None if sections contain all rows."""
         return None
 
 
@@ -184,7 +184,7 @@ def _tables(further: Sequence[Hit], hits: Sequence[Hit]) -> tuple[Hit, ...]:
 
 
 def _search_compound(turn: Turn, retriever: Retriever, understood: UnderstoodMessage, depth: int) -> Evidence:
-    """Search for each part of a compound message, and for the message as one."""
+    """Search for each part of a compound message, and also for the whole message."""
     queries = [_query(turn, understood, part) for part in understood.parts]
     message_query = _message_query(turn, understood)
     *results, message_hits = retriever.search([*queries, message_query], depth)
@@ -311,9 +311,9 @@ def grow_sections(
     document keep its order, and documents are ordered by their best hits.
 
     Args:
-        retriever: finds the passages next to a hit; None: hits do not grow.
+        retriever: finds the passages next to a hit, or None if hits do not grow.
         hits: best first.
-        long: the tables to whose rows hits do not grow; None: they grow to all passages.
+        long: the tables to whose rows hits do not grow, or None if they grow to all passages.
         adjacent: whether passages next to the sections are added.
     """
     read: list[Hit] = []

@@ -334,7 +334,7 @@ def _lines_of_code(match: re.Match[str]) -> str:
 
 
 def apply_requests(previous: str, requests: Sequence[EditRequest]) -> str:
-    """Apply requested changes to an answer without marks, one after the other; "" if rules cannot apply all of them.
+    """Apply requested changes to an answer without marks, one by one, or return "" if rules cannot apply all of them.
 
     The note `UNSURE_TEXT` stays above the answer.
     """
@@ -346,7 +346,7 @@ def apply_requests(previous: str, requests: Sequence[EditRequest]) -> str:
 
 
 def _apply_request(previous: str, request: EditRequest) -> str:
-    """Apply one change to an answer; "" if rules cannot."""
+    """Apply one change to an answer, or return "" if rules cannot."""
     blocks = [block for block in re.split(r"\n\s*\n", previous) if block.strip()]
     bodies = [_FENCED_CODE.sub(_lines_of_code, _body(block)) for block in blocks]
     if request.kind == "steps":
@@ -361,7 +361,7 @@ def _apply_request(previous: str, request: EditRequest) -> str:
 
 
 def _select_items(bodies: Sequence[str], request: EditRequest) -> str:
-    """Keep only, or leave out, some items of an answer, or sentences if it has no items; "" if it has too few."""
+    """Keep only, or leave out, some items of an answer, or else sentences, or return "" if it has too few."""
     items = _items(bodies) or _rows(bodies)
     units = items or _sentences(bodies)
     if len(units) <= request.count:

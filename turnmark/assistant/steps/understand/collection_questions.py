@@ -31,7 +31,7 @@ class CollectionQuestion:
     """What a message about the collection asks for.
 
     Attributes:
-        words: what the listed documents have to mention; "": all documents are meant.
+        words: what the listed documents have to mention, or "" for all documents.
         language: code of the row that recognized it, whose replies are used.
     """
 

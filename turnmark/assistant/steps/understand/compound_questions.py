@@ -167,7 +167,7 @@ def _parts_of(text: str, phrases: Phrases | None) -> list[str]:
     """Return the parts of a text without a list: its questions, with compound English sentences split.
 
     Args:
-        phrases: the phrases of the text's language; None: English.
+        phrases: the phrases of the text's language, or None for English.
     """
     questions: list[str] = []
     background = ""
@@ -246,7 +246,7 @@ def _without_opening(part: str) -> str:
 
 
 def _complete_question(part: str) -> str:
-    """Return a part as a complete question; "" if it has no word."""
+    """Return a part as a complete question, or "" if it has no word."""
     question = _without_opening(" ".join(part.split())).rstrip(" ,;:–—")
     if not any(char.isalnum() for char in question):
         return ""

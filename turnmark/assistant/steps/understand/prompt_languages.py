@@ -10,12 +10,12 @@ MAX_NAMED_LANGUAGES = 3
 
 
 def languages_to_search(turn: Turn) -> str:
-    """Return the names of the documents' languages for a prompt; "" if documents and message are in English."""
+    """Return the names of the documents' languages for a prompt, or "" if documents and message are in English."""
     if not turn.languages or (*turn.languages, turn.language) == (ENGLISH, ENGLISH):
         return ""
     return " and ".join(language_name(code) for code in turn.languages[:MAX_NAMED_LANGUAGES])
 
 
 def language_to_answer(turn: Turn) -> str:
-    """Return the name of the message's language for a prompt; "" if all documents are in that language."""
+    """Return the name of the message's language for a prompt, or "" if all documents are in that language."""
     return "" if {*turn.languages} <= {turn.language} else language_name(turn.language)

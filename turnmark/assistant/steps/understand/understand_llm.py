@@ -135,7 +135,7 @@ def understand_prompt(
     """Return the messages that `UnderstandingByModel` sends, with the last messages of the conversation, and notes.
 
     Args:
-        languages: names of the documents' languages; "": they need no mention.
+        languages: names of the documents' languages, or "" if they need no mention.
         titles: titles of documents, nearest to the message first, which show the model the documents' words.
         count: how many different titles the documents have.
     """

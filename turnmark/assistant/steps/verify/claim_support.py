@@ -336,7 +336,7 @@ class Sources:
         return not unknown and self.best_cosine(text, numbers) >= MIN_SUPPORT_COSINE
 
     def best_cosine(self, text: str, numbers: Sequence[int]) -> float:
-        """Return the best cosine of a claim with a sentence of these passages; 0 without an embedder."""
+        """Return the best cosine of a claim with a sentence of these passages, or 0 without an embedder."""
         if self.embed is None:
             return 0.0
         sentence_vectors = [self._sentence_vectors(number) for number in numbers]
@@ -347,7 +347,7 @@ class Sources:
         return max(float((vectors @ claim).max()) for vectors in known_vectors)
 
     def _sentence_vectors(self, number: int) -> NDArray[np.float32] | None:
-        """Return the vectors of a passage's sentences, a row each; None without sentences or an embedder."""
+        """Return the vectors of a passage's sentences, a row each, or None without sentences or an embedder."""
         if number not in self._vectors:
             text = self.texts[number - 1]
             plain_sentences = [strip_inline_markdown(text[start:end]) for start, end in sentences(text)]

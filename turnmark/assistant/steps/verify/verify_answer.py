@@ -122,7 +122,7 @@ def judge_parts(
     """Judge for each part whether the reply answers it.
 
     Args:
-        answers: the answer to each part; empty: the sentences that answer it are found in the text of `draft`.
+        answers: the answer to each part. If empty, the sentences that answer a part are found in the draft's text.
     """
     if answers:
         return [

@@ -98,7 +98,7 @@ def parse_html(text: str, relative: str, pictures: LinkedPictures | None = None)
     """Parse an HTML file. The document's text is the rendered page, to which the offsets of its blocks refer.
 
     Args:
-        pictures: opens the pictures to which the page refers; None: they are left out.
+        pictures: opens the pictures to which the page refers, or None if they are left out.
     """
     front, body = split_front_matter(text)
     page = _read(body, pictures.mark if pictures else no_mark)
@@ -271,7 +271,8 @@ def _alternative_text(image: Tag, captions: dict[int, str]) -> str:
     """Return the alternative text of a picture, unless the picture is only a link or its caption repeats the text.
 
     Args:
-        captions: cache of the text of figures, by id(), since a figure may contain very many pictures.
+        captions: cache from the `id()` of a figure to its text, which is extracted once per figure and not once per
+            picture.
     """
     words = " ".join(str(image.attrs.get("alt", "")).split())
     if not _ALT_TEXT.search(words) or _ALT_PLACEHOLDER.fullmatch(words) or image.find_parent("a"):

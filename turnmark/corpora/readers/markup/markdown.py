@@ -56,7 +56,7 @@ def parse_markdown(
 
     Args:
         of_site: False if the Markdown was converted from another file type, so that site syntax is plain text.
-        pictures: collects the pictures whose marks are in the text; None: they are left out.
+        pictures: collects the pictures whose marks are in the text, or None if they are left out.
         mark: returns the mark of a picture to which the text links.
     """
     data_uris = _DataUris()

@@ -44,9 +44,9 @@ def without_javascript(text: str, constants: Mapping[str, str] | None, tags: Com
     """Return a stretch of an MDX page without fenced code as Markdown.
 
     Args:
-        constants: of the page. None: the file does not say that it is MDX, so that only what Docusaurus allows in any
-            Markdown is removed: import lines and comments.
-        tags: of the page.
+        constants: the page's constants, or None if the file is not declared as MDX. In that case only import lines and
+            comments are removed, which Docusaurus allows in any Markdown.
+        tags: the page's component tags.
     """
     if "import" in text or "export" in text:
         pattern = _IMPORTS if constants is None else _MODULE

@@ -28,7 +28,7 @@ _RAISED_CLASSES = frozenset({"sup", "super", "superscript"})
 
 
 def is_mark_text(words: str) -> bool:
-    """Return whether words may be those of a footnote mark, e.g. "[2,3]"."""
+    """Return whether words can be a footnote mark, such as "[2,3]"."""
     return bool(_MARK.fullmatch(" ".join(words.split())))
 
 

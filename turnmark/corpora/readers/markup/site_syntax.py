@@ -1,4 +1,4 @@
-"""Removes the syntax that site generators add to Markdown. Words such as titles are kept, and code is not changed.
+"""Removes the syntax that site generators add to Markdown. The words in it, e.g. titles, are kept; code is unchanged.
 
 Sources of the syntaxes: MkDocs (Python-Markdown's admonitions, content tabs, keys, icons, attribute lists),
 Docusaurus (`:::`, MDX), GitHub (`[!NOTE]`), wiki links of GitHub and Obsidian, comments, highlights and block ids of

@@ -249,7 +249,7 @@ def write_changed(packed: zipfile.ZipFile, made: Path, changed: Mapping[str, byt
     """Write a copy of an archive with some parts replaced.
 
     Args:
-        names: the parts to copy; empty: all.
+        names: the parts to copy; if empty, all.
     """
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as copy:
         for name in names or packed.namelist():

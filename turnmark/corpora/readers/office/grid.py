@@ -126,7 +126,7 @@ class SheetText:
 
 
 class CellBudget:
-    """The numbers of rows of a sheet and cells of a file that may still be read."""
+    """The number of rows of the sheet, and of cells of the file, that may still be read."""
 
     def __init__(self) -> None:
         self.rows = MAX_ROWS

@@ -58,7 +58,7 @@ _MAX_CHART_ROWS = 5_000
 
 
 def chart_of(packed: zipfile.ZipFile, drawn: Any, left_out: Counter[str]) -> Chart | None:
-    """Return the chart that a `draw:object` shows; None if it is something else.
+    """Return the chart that a `draw:object` shows, or None if it is something else.
 
     Args:
         left_out: counts broken objects.
@@ -260,7 +260,7 @@ def _add_frame(slide: Slide, packed: zipfile.ZipFile, frame: Any, left_out: Coun
 
 
 def _lines(element: Any) -> list[SlideLine]:
-    """Return the paragraphs below an element with their list depth; None: not in a list."""
+    """Return the paragraphs below an element with their list depth, or None if it is not in a list."""
     found: list[SlideLine] = []
     stack: list[tuple[Any, int]] = [(element, -1)]
     while stack:

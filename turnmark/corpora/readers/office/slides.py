@@ -41,7 +41,7 @@ _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
 class SlideLine(NamedTuple):
-    """A paragraph of a slide with its list depth; None: not in a list."""
+    """A paragraph of a slide with its list depth, or None if it is not in a list."""
 
     text: str
     depth: int | None
@@ -199,7 +199,7 @@ def _shapes(tree: Any) -> list[Any]:
 
 
 def _placeholder(shape: Any) -> str | None:
-    """Return the placeholder type of a shape; empty: main text without a type; None: a text box."""
+    """Return the placeholder type of a shape: "" for main text without a type, or None for a text box."""
     found = shape.find(f"{_P}nvSpPr/{_P}nvPr/{_P}ph")
     return None if found is None else str(found.get("type") or "")
 

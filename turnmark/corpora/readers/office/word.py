@@ -38,7 +38,7 @@ EmbeddedBlock = str | tuple[str] | list[list[str]] | Any
 
 
 def embedded_blocks(data: bytes, name: str) -> list[EmbeddedBlock] | None:
-    """Return the blocks of an embedded part; None if it cannot be read."""
+    """Return the blocks of an embedded part, or None if it cannot be read."""
     try:
         if data.startswith(b"PK"):
             return _word_blocks(data)

@@ -59,7 +59,7 @@ _folder: ContextVar[Path | None] = ContextVar("picture folder", default=None)
 
 @contextmanager
 def pictures_into(folder: Path | None) -> Iterator[None]:
-    """Have readers write pictures into a folder; None: have them counted."""
+    """Make readers write pictures into a folder. If the folder is None, readers only count the pictures."""
     token = _folder.set(folder)
     try:
         yield
@@ -78,7 +78,7 @@ class PictureCollector:
     """The pictures of one document, in the order in which they are found.
 
     Attributes:
-        folder: where the pictures are written; None: they are only counted.
+        folder: where the pictures are written, or None if they are only counted.
         left_out: pictures that are not handed over, by reason.
     """
 
@@ -192,7 +192,7 @@ class PictureCollector:
         return tuple(self._found)
 
     def _wanted_head(self, read: ReadBytes) -> bytes | None:
-        """Return the first bytes of a picture; None if it is too small to show something.
+        """Return the first bytes of a picture, or None if it is too small to show something.
 
         A picture whose format cannot be drawn is counted.
         """

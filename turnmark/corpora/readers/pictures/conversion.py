@@ -39,7 +39,7 @@ class NotDrawableError(Exception):
 
 
 def encode_picture(data: bytes) -> EncodedPicture | None:
-    """Return a picture as it is to be stored; None if it has only one color.
+    """Return a picture as it is to be stored, or None if it has only one color.
 
     Raises:
         NotDrawableError: it cannot be decoded.
@@ -62,7 +62,7 @@ def encode_picture(data: bytes) -> EncodedPicture | None:
 
 
 def encode_image(image: Image.Image, is_photograph: bool = False) -> EncodedPicture | None:
-    """Return a decoded picture as it is to be stored; None if it has only one color."""
+    """Return a decoded picture as it is to be stored, or None if it has only one color."""
     upright = _on_white(ImageOps.exif_transpose(image))
     if _has_one_color(upright):
         return None

@@ -26,7 +26,7 @@ class PictureHead(NamedTuple):
 
 
 def picture_head(data: bytes) -> PictureHead | None:
-    """Return the format and size of a picture; None if the bytes are not the start of a picture."""
+    """Return the format and size of a picture, or None if the bytes are not the start of a picture."""
     try:
         return _head(data)
     except (struct.error, IndexError):

@@ -45,7 +45,7 @@ class LinkedPictures:
         return self.collector.mark(str(file), read_from(file), alt, file.relative_to(self._root).as_posix())
 
     def _file(self, link: str) -> Path | None:
-        """Return the picture file inside the indexed folder that a link names; None if there is none."""
+        """Return the picture file inside the indexed folder that a link names, or None if there is none."""
         if not link or len(link) > _MAX_LINK_LENGTH or _SCHEME.match(link):
             return None
         name = os.fsdecode(unquote_to_bytes(re.split(r"[?#]", link, maxsplit=1)[0])).replace("\\", "/")
@@ -58,7 +58,7 @@ class LinkedPictures:
         return next(filter(None, map(self._inside, places)), None)
 
     def _inside(self, place: Path) -> Path | None:
-        """Return the file at a place with links resolved; None if there is none inside the indexed folder."""
+        """Return the file at a place with links resolved, or None if there is none inside the indexed folder."""
         file = Path(os.path.realpath(place))
         return file if file.is_relative_to(self._root) and file.is_file() else None
 

@@ -48,7 +48,7 @@ class ModeReply:
     """A model's reply in one of the paper's modes.
 
     Attributes:
-        note: why the reply is incomplete; empty: it is complete.
+        note: why the reply is incomplete; empty if it is complete.
     """
 
     text: str
@@ -197,7 +197,7 @@ class CompoundCase(Case):
     Attributes:
         parts: the sub-questions in the order asked.
         replies: the reply to each part; empty unless each part was asked in a separate turn.
-        order: at each position, the index of the original sub-question (`ORDERS`); empty: the original order.
+        order: at each position, the index of the original sub-question (`ORDERS`); if empty, the original order.
     """
 
     passages_judged: ClassVar[bool] = False

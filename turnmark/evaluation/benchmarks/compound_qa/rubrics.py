@@ -78,7 +78,7 @@ def judged_texts(
 
     Args:
         replies: the reply to each part; empty unless each part was asked in a separate turn.
-        order: at each position, the index of the original sub-question; empty: the original order.
+        order: at each position, the index of the original sub-question; if empty, the original order.
     """
     texts = [(f"part {n}", part) for n, part in enumerate(parts, 1)]
     if len(references) == len(parts):
@@ -110,7 +110,7 @@ class ReplyComparison:
 
     @property
     def failure(self) -> Outcome | None:
-        """The first outcome without a verdict; None: both orders have one. A pair with a failure does not count."""
+        """The first outcome without a verdict, or None if both orders have one. Pairs with a failure do not count."""
         return next((outcome for outcome in self.orders if outcome.value is None), None)
 
     @property
@@ -138,7 +138,7 @@ class ReplyComparison:
 
     @property
     def to_first(self) -> float | None:
-        """Share of the verdicts without a tie that prefer the first reply; .5 shows no bias. None: both are ties."""
+        """Share of the verdicts without a tie that prefer the first reply; .5 shows no bias, and None two ties."""
         decided = [sign * place for sign, place in zip(self.signs, (1, -1), strict=True) if sign]
         return decided.count(1) / len(decided) if decided else None
 
@@ -284,7 +284,7 @@ class ErrorsReply(BaseModel):
 
 
 def _problem(reply: ErrorsReply, count: int) -> str | None:
-    """Return what is wrong with a reply about `count` sub-questions, in words for the judge; None: nothing."""
+    """Return what is wrong with a reply about `count` sub-questions, in words for the judge, or None if nothing is."""
     unknown = sorted({number for number in (*reply.omitted, *reply.merged) if not 1 <= number <= count})
     if unknown:
         return f"there are questions 1 to {count}, and none with the numbers {unknown}"

@@ -58,7 +58,7 @@ def load_type_rules() -> dict[str, TypeRules]:
 
 
 def missing_keywords(question: str, kind: QuestionType) -> int | None:
-    """Return the number, from 1, of the first keyword list without a word in the question; None: it passes (C.1).
+    """Return the number, from 1, of the first keyword list without a word in the question, or None if it passes (C.1).
 
     Two lists need two different words, so that one "what" does not count as cause and effect.
     """

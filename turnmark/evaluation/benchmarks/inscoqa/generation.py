@@ -64,7 +64,7 @@ class InstructionalCase(Case):
 
     passages_judged: ClassVar[bool] = False
     format_ok: bool | None = None
-    """Whether the reply has the form of appendix D; None: that form was not requested, or the raw reply was not
+    """Whether the reply has the form of appendix D, or None if that form was not requested, or the raw reply was not
     kept."""
 
 

@@ -115,7 +115,7 @@ def has_two_parts(text: str) -> bool:
 
 
 def _read_strictly(reply: str) -> InsCoQAReply | None:
-    """Parse a reply that has the form of appendix D; None if it does not.
+    """Parse a reply that has the form of appendix D, or return None if it does not.
 
     The form: both headings at the beginning of a line, `Answer:` first of all with a non-empty answer; steps numbered
     1, 2, 3 …, one per line, or all on one line as in the paper; no nested list, no text after the steps. Markdown

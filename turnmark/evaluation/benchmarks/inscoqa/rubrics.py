@@ -118,7 +118,7 @@ class StepsReply(BaseModel):
 
 
 def _problem(reply: StepsReply, expected: int, steps: int) -> str | None:
-    """Return what is wrong with a list, in words for the judge; None: nothing.
+    """Return what is wrong with a list, in words for the judge, or None if nothing is.
 
     Args:
         expected: number of reference steps.
@@ -200,7 +200,7 @@ def covered_outcome(covered: dict[int, int], steps: list[str], expected: list[st
 
 
 def without_procedure(case: Case) -> str | None:
-    """Return why completion does not apply: the data have no procedure. None: it applies."""
+    """Return that completion does not apply because the data have no procedure, or None if it applies."""
     _, expected = judged_steps(case)
     return None if expected else "the data has no reference procedure"
 

@@ -179,7 +179,7 @@ def error_by_rules(turn: KiwiTurn) -> Error:
 
 
 def retrieved_by_rules(turn: KiwiTurn) -> RetrievedShare | None:
-    """Return how many sentences inserted by the user the passages cover; None without passages or insertions."""
+    """Return how many of the user's inserted sentences the passages cover, or None without passages or insertions."""
     if not turn.passages or turn.edit is None:
         return None
     previous, edit = strip_citations(turn.previous), strip_citations(turn.edit)
@@ -210,7 +210,7 @@ class LabeledTurn:
 
     @property
     def target(self) -> str | None:
-        """The answer that the user accepted, as written; None if there is no such answer."""
+        """The answer that the user accepted, as written, or None if there is no such answer."""
         return accepted_answer(self.turn)
 
 

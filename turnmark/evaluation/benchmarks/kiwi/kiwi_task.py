@@ -63,9 +63,10 @@ class Instruction:
 def turn_item(task: Instruction, after: str | None = None) -> Item:
     """Make an item of a turn. Its history is the session's question and the previous answer.
 
-    Sessions about one question form one cluster. A missing or unreadable label gives no value in its dimension. Models
-    of the paper get the paper's name, however the file spells it (`turnmark.corpora.benchmarks.kiwi.model_name`), so
-    that published rows match. A turn without a fine type in the data has a type by rules, under `instruction_by_rules`.
+    Sessions about one question form one cluster. A missing or unreadable label gives no value in its dimension. The
+    names of the paper's models are converted to the paper's spelling (`turnmark.corpora.benchmarks.kiwi.model_name`),
+    so that published rows match. A turn without a fine type in the data has a type by rules, under
+    `instruction_by_rules`.
     """
     session, turn = task.session, task.turn
     labels = {

@@ -358,7 +358,7 @@ def kiwi_rubrics(_setting: str | None, _embedder: str) -> Sequence[Rubric]:
 
 
 def _without(case: Case) -> str | None:
-    """Return why the rubrics do not apply to a case; None: they do."""
+    """Return why the rubrics do not apply to a case, or None if they apply."""
     return None if dict(case.more)[PREVIOUS].strip() else "there is no answer before the revision"
 
 

@@ -428,7 +428,7 @@ def check_mode(mode: str, benchmark: mtrag.Benchmark, retrieval: bool = False) -
         retrieval: whether the task is `retrieval`, which alone has the mode `minimal`.
 
     Raises:
-        RequestError: the mode does not exist or does not fit.
+        RequestError: the mode does not exist, or the task or benchmark does not have it.
     """
     if not known_mode(mode):
         unknown = unknown_name("query mode", mode, MODE_DESCRIPTIONS)
@@ -452,7 +452,7 @@ def open_queries(mode: str, data: MtragData, retrieval: bool = False) -> QuerySo
         retrieval: see `check_mode`.
 
     Raises:
-        RequestError: the mode does not fit, or the data have nothing to make its queries from.
+        RequestError: the task or benchmark does not have the mode, or the data lack what its queries are made from.
     """
     check_mode(mode, data.benchmark, retrieval)
     recorded = next((name for name in RECORDED_MODES if name == mode), None)

@@ -160,8 +160,8 @@ class Mtrag(Task):
         """Open corpora, queries and recorded passages, and describe them for the manifest.
 
         Args:
-            passages: the file of recorded passages; None: search.
-            lists: its content; None: search, or the file could not be read.
+            passages: the file of recorded passages, or None to search.
+            lists: its content, or None if the assistant searches, or if the file could not be read.
         """
         request, root = self.request, source.root
         setting_file = mtrag.setting_file(root, self._benchmark, self._source_setting)
@@ -241,8 +241,8 @@ class Mtrag(Task):
     def items(self) -> Iterator[Item | Problem]:
         """See `Task.items`. With `--counterfactual`, answerable and partial tasks are repeated without their passages.
 
-        In the repeated items the relevant passages are hidden. They do not count in the headline, like CONVERSATIONAL
-        tasks.
+        The relevant passages of the repeated items are hidden. Like CONVERSATIONAL tasks, the repeated items do not
+        count in the headline.
         """
         yield from self._data.problems
         previous_of: dict[str, str] = {}  # conversation -> its previous task

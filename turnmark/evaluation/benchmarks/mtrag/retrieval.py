@@ -131,7 +131,7 @@ class Retrieval(Task):
     _ids: Mapping[str, str]
     """Query id -> domain, in the order of the data."""
     _queries: QuerySource | None = None
-    """The queries to search; None: lists of another system are scored."""
+    """The queries to search, or None if lists of another system are scored."""
     _mode: str = "assistant"
     """The query mode, or `file`."""
     _seconds: float = MINIMAL_QUERY_SECONDS

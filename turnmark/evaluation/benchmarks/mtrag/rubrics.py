@@ -71,7 +71,7 @@ class VerdictsReply(BaseModel):
 
 
 def _problem(reply: VerdictsReply, count: int) -> str | None:
-    """Return what is wrong with the verdicts on `count` claims, in words for the judge; None: there is one for each."""
+    """Return what is wrong with the verdicts on `count` claims, in words for the judge, or None if all are there."""
     if sorted(verdict.claim for verdict in reply.verdicts) == list(range(1, count + 1)):
         return None
     numbers = ", ".join(str(verdict.claim) for verdict in reply.verdicts) or "none"

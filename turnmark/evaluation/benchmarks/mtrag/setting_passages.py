@@ -45,8 +45,8 @@ class SettingPassages:
 
     Attributes:
         texts: domain -> the passages of its corpus by id.
-        queries: the queries to search for; None: the assistant's turn makes its own queries.
-        recorded: task id -> recorded passages, which replace the search; None: search.
+        queries: the queries to search for, or None if the assistant's turn makes its own queries.
+        recorded: task id -> recorded passages, which replace the search, or None to search.
         complete: whether the recorded lists already include the references, so that `reference+rag` adds none.
         retrievers: domain -> retriever of its corpus.
         embed: see `Assistant`.
@@ -63,7 +63,7 @@ class SettingPassages:
     passages: int = PAPER_TOP_K
 
     def retriever(self, turn: MtragTurn) -> Retriever | None:
-        """Return the retriever for a task; None: its passages are references or recorded."""
+        """Return the retriever for a task, or None if its passages are references or recorded."""
         if self.setting == "reference" or self.recorded is not None:
             return None
         retriever = self.retrievers[turn.task.domain]
@@ -233,7 +233,7 @@ def ref_of(hit: Hit) -> ContextRef:
 def recorded_file(
     options: MtragOptions, name: mtrag.Benchmark, setting: str, source: Source | None, errors: ErrorCollector
 ) -> Path | None:
-    """Return the file of recorded passages: that of `--passages`, or the official one in the clone; None: search.
+    """Return the file of recorded passages: that of `--passages`, or the official one in the clone, or None to search.
 
     The paper's protocol uses the official file if it exists and no other source of passages is named.
     """

@@ -2,9 +2,9 @@
 
 A model plays the user by a plan over question types, multi-turn types and answerability. After each message a search
 finds new passages, and the model answers only from these. Two filters check the answer: the passages must support it,
-and it must say "I don't know" exactly if its label is UNANSWERABLE. The question type of a turn is the planned one: the
-paper's classifier and the framework that it extends (Lee et al., 2024) are not published. Prompts and thresholds are
-ours.
+and it must say "I don't know" exactly if its label is UNANSWERABLE. The question type of a turn is the
+planned one, because the paper's classifier is not published, and neither is the framework that it extends (Lee et al.,
+2024). Prompts and thresholds are ours.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class _SynthesizedConversation:
         return self._turns
 
     def question_from(self, section: Sequence[Passage]) -> dict[str, Any] | None:
-        """Make a turn that needs no conversation and that a section answers; None: all tries failed."""
+        """Make a turn that needs no conversation and that a section answers, or return None if all tries failed."""
         kinds = list(NOT_ABOUT_DOCUMENTS)
         for temperature in QUESTION_TEMPERATURES:
             step = self._plan.next(1, (), kinds, answerable=True)
@@ -266,7 +266,7 @@ class _SynthesizedConversation:
         return (self._judge[FAITHFULNESS].ask(NoModel(), case, None).value or 0.0) >= MIN_FAITHFULNESS
 
     def _turn(self, number: int) -> dict[str, Any] | None:
-        """Make a turn that passes the filters; None: all tries failed."""
+        """Make a turn that passes the filters, or return None if all tries failed."""
         previous_types = self._turns[-1]["question_types"] if self._turns else ()
         questions = [turn["question"] for turn in self._turns]
         kinds: list[str] = []
@@ -370,7 +370,7 @@ class _SynthesizedConversation:
         check(not too_many, "answer", f"more than {MAX_UNANSWERABLE} are unanswerable", raw)
 
     def _filter(self, question: str, answer: str, label: str, passages: tuple[str, ...]) -> None:
-        """Apply the paper's filter of wrong answers: the IDK verdict fits the label, and the answer is faithful."""
+        """Reject wrong answers like the paper: the IDK verdict must fit the label, and the answer must be faithful."""
         case = Case(question=question, answer=answer, history=tuple(self._history), passages=passages)
         idk = self._judge[IDK_METRIC].ask(NoModel(), case, None).label
         fits_label = {"ANSWERABLE": idk == "no", "PARTIAL": idk != "yes", "UNANSWERABLE": idk == "yes"}

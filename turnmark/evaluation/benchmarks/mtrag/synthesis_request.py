@@ -1,4 +1,4 @@
-"""The options of its synthesis, `turnmark synth mtrag`."""
+"""The options of `turnmark synth mtrag`."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Paragraphs:
 
     @property
     def last(self) -> PdfLine | None:
-        """The last line of the open block; None if no block is open."""
+        """The last line of the open block, or None if no block is open."""
         return self._lines[-1] if self._lines else None
 
     def take(self, line: PdfLine) -> None:

@@ -97,7 +97,7 @@ class RecognizedPage(NamedTuple):
 
     Attributes:
         words: each with its direction on the page as it is displayed, placed in the coordinates of that direction.
-        confidence: mean of its lines, from 0 to 1; None if it has no text.
+        confidence: mean of its lines, from 0 to 1, or None if it has no text.
         guessed: number of lines that are left out, since the page is hardly legible and they were only guessed.
     """
 
@@ -164,7 +164,7 @@ def recognize(page: pypdfium2.PdfPage) -> RecognizedPage:
 
 
 def read_cached(page: pypdfium2.PdfPage) -> RecognizedPage | None:
-    """Return a page as it was read before; None if it was not."""
+    """Return a page as it was read before, or None if it was not."""
     if not is_installed():
         return None
     picture, scale = _draw(page)
@@ -256,7 +256,7 @@ def _are_tall(corners: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _skew(corners: NDArray[np.float64]) -> float:
-    """Return by how many degrees most level lines rise; 0 if they are level."""
+    """Return by how many degrees most level lines rise, or 0 if they are level."""
     along = corners[:, 1] - corners[:, 0]
     if not len(along):
         return 0.0

@@ -151,7 +151,7 @@ class _FigurePage:
         return is_band or shape.box.share_of(self._bounds) >= _FRAME_SHARE
 
     def drawing(self, group: _Group) -> PdfFigure | None:
-        """Return the figure that a group forms, with its labels; None if the group is not a figure."""
+        """Return the figure that a group forms, with its labels, or None if the group is not a figure."""
         if not self._is_figure(group):
             return None
         return PdfFigure(_with_labels(_with_rules(group.box, self._rules), self._lines))
@@ -369,7 +369,7 @@ def _bounding_box(boxes: Iterable[Box]) -> Box:
 
 
 def _gap(first: Box, second: Box) -> float:
-    """Return the distance between two boxes, across or down; 0 if they meet."""
+    """Return the distance between two boxes, across or down, or 0 if they meet."""
     across = max(first.left, second.left) - min(first.right, second.right)
     down = max(first.bottom, second.bottom) - min(first.top, second.top)
     return max(across, down, 0.0)

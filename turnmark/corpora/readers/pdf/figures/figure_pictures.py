@@ -124,7 +124,7 @@ def _content_box(image: Image.Image) -> tuple[int, int, int, int]:
 
 
 def _shares(page: pypdfium2.PdfPage, figure: PdfFigure) -> ShareBox | None:
-    """Return where a figure is, as shares of the displayed page; None if it is outside of the page."""
+    """Return the place of a figure as shares of the displayed page, or None if the figure is outside of the page."""
     pixels = [device_point(page, (_VIRTUAL_PIXELS, _VIRTUAL_PIXELS), x, y) for x, y in figure.box.corners]
     shares = box_around([(x / _VIRTUAL_PIXELS, y / _VIRTUAL_PIXELS) for x, y in pixels]).within(Box(0, 0, 1, 1))
     width, height = page.get_size()

@@ -68,7 +68,7 @@ class FigurePlaces:
         return pages[index + 1] if index + 1 < len(pages) else len(self._written.text) + 1
 
     def _end_before(self, offset: int) -> int:
-        """Return the end of the last block that begins before an offset; 0 if there is none."""
+        """Return the end of the last block that begins before an offset, or 0 if there is none."""
         return max((block.end for block in self._written.blocks if block.start < offset), default=0)
 
     def _block_of(self, index: int, item: LineOrTable) -> Block | None:
@@ -84,7 +84,7 @@ class FigurePlaces:
 
 
 def _caption(items: Sequence[LineOrTable], box: Box) -> PdfLine | None:
-    """Return the line with which the caption of a figure begins, below it or else just above; None if there is none."""
+    """Return the first line of a figure's caption, below the figure or else just above it, or None if there is none."""
     captions = [item for item in items if isinstance(item, PdfLine) and begins_as_caption(item.text)]
     below = [item for item in captions if -_MAX_OVERLAP <= box.bottom - item.base <= _MAX_GAP_BELOW]
     above = [item for item in captions if -_MAX_OVERLAP <= item.base - box.top <= _MAX_GAP_ABOVE]

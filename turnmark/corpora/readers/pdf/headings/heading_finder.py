@@ -100,6 +100,6 @@ def _bold_words(line: PdfLine) -> int:
 
 
 def _rest_of_line(line: PdfLine, count: int) -> PdfLine | None:
-    """Return the rest of a line moved to its margin, so that it aligns with the lines below; None if there is none."""
+    """Return the rest of a line, moved to its margin to align with the lines below, or None if there is none."""
     rest = line.words[count:]
     return PdfLine([Segment([replace(rest[0], x0=line.x0), *rest[1:]])]) if rest else None

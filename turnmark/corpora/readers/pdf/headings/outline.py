@@ -77,7 +77,7 @@ def _find(lines: Sequence[PdfLine], title: str, taken: Container[PdfLine]) -> tu
 
 
 def _length(lines: Sequence[PdfLine], title: str) -> int:
-    """Return how many lines from the first make up a title; 0 if they do not."""
+    """Return how many lines from the first make up a title, or 0 if they do not."""
     whole = ""
     for count, line in enumerate(lines, 1):
         whole = f"{whole} {line.text}".strip()

@@ -119,7 +119,7 @@ class _StyleTester:
             index += length
 
     def _length(self, items: Sequence[LineOrTable], index: int, line: PdfLine) -> int:
-        """Return the number of lines of the heading that begins at an index; 0 if none begins there."""
+        """Return the number of lines of the heading that begins at an index, or 0 if none begins there."""
         if not self._may_begin(line):
             return 0
         lines = self._of_one_style(items[index : index + _MAX_HEADING_LINES + 1], line)

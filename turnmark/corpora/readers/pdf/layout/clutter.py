@@ -15,7 +15,8 @@ _MIN_NUMBERED_LINES = 15  # on one page
 def drop_overlays(pages: Sequence[PdfPage]) -> int:
     """Empty each slide that the next one only adds to, and return their number.
 
-    Talks reveal points one by one, on a page each. Pages of one form differ in their numbers, so they stay.
+    Slides that reveal their points one by one become one page per point, and only the last page is kept. Pages of
+    one form differ in their numbers, so all of them are kept.
     """
     dropped = 0
     for page, following in pairwise(pages):

@@ -57,7 +57,7 @@ def _bands(
 
 
 def _gutter(boxes: Sequence[SegmentOrTable]) -> float | None:
-    """Return the position of the gutter between two columns of prose; None if there is none."""
+    """Return the position of the gutter between two columns of prose, or None if there is none."""
     if len(boxes) < _MIN_FLOWING_BOXES:
         return None
     low, high = min(box.x0 for box in boxes), max(box.x1 for box in boxes)

@@ -56,7 +56,7 @@ class ListMark(NamedTuple):
 
 
 def match_list_mark(text: str) -> ListMark | None:
-    """Return the list mark at the start of a text; None if there is none."""
+    """Return the list mark at the start of a text, or None if there is none."""
     if match := _BULLET.match(text):
         return ListMark(match["mark"], None, text[match.end() :])
     if match := _ENUMERATION.match(text):
@@ -87,7 +87,7 @@ def chapter_number(text: str) -> str | None:
     """Return the chapter number that a text consists of, e.g. "Chapter 2".
 
     Returns:
-        Empty if the number is spelled out; None if the text is not just a chapter number.
+        Empty if the number is spelled out, or None if the text is not just a chapter number.
     """
     match = _CHAPTER.fullmatch(text)
     if match is None:
@@ -144,7 +144,7 @@ def begins_footnote(text: str) -> bool:
 
 
 def hyphenated_start(text: str) -> str | None:
-    """Return the first part of a word that is hyphenated at the end of a text; None if there is none."""
+    """Return the first part of a word that is hyphenated at the end of a text, or None if there is none."""
     match = _DIVIDED_WORD.search(text)
     return match[1] if match else None
 

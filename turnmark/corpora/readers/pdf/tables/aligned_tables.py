@@ -70,7 +70,7 @@ def _table_or_lines(run: Sequence[PdfLine]) -> list[LineOrTable]:
 
 
 def _table_of(run: Sequence[PdfLine]) -> PdfTable | None:
-    """Return the table that lines form; None if they are too few, are not words, or are running text."""
+    """Return the table that lines form, or None if they are too few, are not words, or are running text."""
     rows = [line for line in run if _has_cells(line)]
     led = _led_cells(run)
     if len(rows) < 3 and not (len(rows) == 2 and (led or min(len(row.segments) for row in rows) > 2)):

@@ -119,7 +119,7 @@ def _grids(across: Sequence[Rule], down: Sequence[Rule]) -> list[RuleGrid]:
 
 
 def _grid_table(grid: RuleGrid, segments: list[Segment]) -> _TableSearch:
-    """Return the table whose cells a group of rules draws; None if they frame text or are part of a picture."""
+    """Return the table whose cells a group of rules draws, or None if they frame text or are part of a picture."""
     across, down = grid
     ends = [end for rule in down for end in (rule.y0, rule.y1)]  # there may be no rule above the first row
     heights = _merge_close_values([*(rule.y0 for rule in across), min(ends), max(ends)])

@@ -44,7 +44,7 @@ def align_cells(lines: Sequence[PdfLine], breaks: Sequence[float] = ()) -> list[
 
 
 def table_of(rows: Sequence[Sequence[str]], x0: float, x1: float, y0: float, y1: float) -> PdfTable | None:
-    """Return a table without empty rows and columns; None if fewer than two rows or two columns remain."""
+    """Return a table without empty rows and columns, or None if fewer than two rows or two columns remain."""
     rows = [row for row in rows if any(row)]
     rows = [[_LEADERS.sub("", cell) for cell in row] for row in rows]
     kept = [index for index, column in enumerate(zip(*rows, strict=True)) if any(column)]

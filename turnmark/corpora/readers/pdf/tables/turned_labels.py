@@ -90,7 +90,7 @@ def _in_cells(labels: Iterable[_Label], grid: RuleGrid) -> Iterator[tuple[Box, l
 
 
 def _cell_around(box: Box, grid: RuleGrid) -> Box | None:
-    """Return the cell that the nearest rules form around a box; None if a side has no rule."""
+    """Return the cell that the nearest rules form around a box, or None if a side has no rule."""
     x, y = box.middle
     across, down = grid
     beside = [rule.x0 for rule in down if rule.y0 - _MEETING_GAP <= y <= rule.y1 + _MEETING_GAP]
