@@ -24,7 +24,7 @@ _LABELS = "accuracy, Cohen's kappa and the means of TPR and FPR are over all lab
 
 @cache
 def read_printed_statistics() -> dict[str, Any]:
-    """Read the values that a paper prints of its human evaluation, with notes on their computation."""
+    """Read the values of a paper's human evaluation, with notes on how they were computed."""
     (path,) = benchmark_files("human_ratings.json")
     printed: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return printed

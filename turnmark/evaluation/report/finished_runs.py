@@ -70,7 +70,7 @@ def read_run(path: Path) -> RunCollection:
 
 
 def distinct_names(paths: Sequence[Path], parts: Sequence[int] = ()) -> list[str]:
-    """Name each path by its last component, with as many parent folders as make the names distinct.
+    """Name each path by its last component, with as many parent folders as needed to make the names distinct.
 
     Args:
         parts: minimum components of each path's name; empty: one for all.

@@ -300,7 +300,7 @@ class ConversationalRetriever(IndexRetriever):
         return result
 
     def _lists(self, queries: Sequence[Query], vectors: NDArray[np.float32], depth: int) -> list[list[RankedList]]:
-        """Return the lists of each query, to be fused; all are searched as one batch."""
+        """Search all queries in one batch, and return the ranked lists of each query for the fusion."""
         dense = self._dense.nearest(vectors, queries, depth)
         texts = [list(query.texts()) for query in queries]
         owners: list[Query] = []  # the query of each text in `flat`
