@@ -7,7 +7,6 @@ import pytest
 from tests.assistant.notes import conversation, understanding, with_model
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer, Status
-from turnmark.assistant.config import MAX_HISTORY_MESSAGES
 from turnmark.assistant.llm.calls.protocols import GeneratorError
 from turnmark.assistant.types import Event
 from turnmark.assistant.wording.reply_texts import UNKNOWN_TEXT, UNSURE_TEXT
@@ -52,21 +51,6 @@ def test_follow_up_is_searched_with_and_without_its_topic():
     assert any("toaster" in variant for variant in search.variants)
     assert "1931" in reply.answer
     assert "(" not in reply.answer, "the added topic is not shown"
-
-
-@pytest.mark.usefixtures("kitchen")
-def test_turn_looks_only_at_recent_messages():
-    """Weighing 500 earlier turns would slow down every turn, so only the last messages are considered."""
-    asked: list[str] = []
-    assistant = assistant_over("n")
-    assistant.retriever.nearest = lambda texts: asked.extend(texts) or [0.5] * len(texts)
-    questions = [f"Who made the toaster number {n}?" for n in range(500)]
-    history = conversation(*(text for question in questions for text in (question, "Ada Berg. [1]")))
-    reply = assistant.reply(history, "and when did she die?")
-    assert "1931" in reply.answer
-    earlier = {question for question in questions if any(question in text for text in asked)}
-    assert earlier
-    assert earlier <= set(questions[-MAX_HISTORY_MESSAGES // 2 :])
 
 
 # -- with a model: two calls

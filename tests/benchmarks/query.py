@@ -53,7 +53,7 @@ def hears(retriever: Retriever) -> Callable[[MtragTask], None]:
 
 def query_of(retriever: Retriever, task: MtragTask) -> Query:
     """What the turn searches for."""
-    return conversation_query(task.history, task.question, retriever.nearest)
+    return conversation_query(task.history, task.question)
 
 
 def one_by_one(retriever: Retriever, tasks: Sequence[MtragTask], before: Callable[[MtragTask], None]) -> list[float]:

@@ -230,6 +230,6 @@ class Unfinished(Retriever):
 def test_optional_methods_of_a_retriever_have_defaults():
     retriever = Nameless(None)
     passage = Passage(id="p", document="d", title="", text="", start=0, end=0)
-    assert (retriever.titles(), retriever.neighbors(passage), retriever.nearest(["text"])) == ([], [], ())
+    assert (retriever.titles(), retriever.neighbors(passage), retriever.word_shares(["text"])) == ([], [], ())
     assert (retriever.collection(), retriever.sure_from()) == (None, None)
     retriever.note_answer("an answer")

@@ -15,7 +15,7 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.index.build import build_index, corpus_index
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.retriever_factory import build_settings, default_retriever, open_retriever
-from turnmark.retrieval.types import Hit, Query, RetrieverWrapper
+from turnmark.retrieval.types import Hit, Query
 
 DOCUMENTS = {
     "starter": "# Sourdough starter\n\nA starter is flour and water with wild yeast. It takes a week to ripen.\n",
@@ -79,18 +79,6 @@ def test_hits_name_the_lists_that_found_them(index: StoredIndex) -> None:
     message, rewrite = (spoken.vector for spoken in index.views.of([("", query.text), ("", query.variants[0])]))
     vector = content("notes")[best.passage.id]
     assert best.similarity == pytest.approx(max(float(message @ vector), float(rewrite @ vector)), abs=1e-5)
-
-
-@pytest.mark.parametrize("spec", ["conversational", "conversational?rerank=none", "hybrid"])
-def test_nearest_returns_the_cosine_of_the_nearest_passage(index: StoredIndex, spec: str) -> None:
-    texts = ("What do bees eat in autumn?", "How long does it take?", "", "What do bees eat in autumn?")
-    retriever = open_retriever(spec, index)
-    vectors = [view.vector for view in index.views.of([("", text) for text in texts])]
-    passages = np.stack(list(content("notes").values()))
-    expected = [float((passages @ vector).max()) for vector in vectors]
-    assert retriever.nearest(texts) == pytest.approx(expected, abs=1e-5)
-    assert RetrieverWrapper(retriever).nearest(texts) == retriever.nearest(texts)
-    assert expected[0] > expected[1]
 
 
 def test_batch_returns_the_same_as_single_queries(index: StoredIndex) -> None:

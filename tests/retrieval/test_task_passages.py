@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.retrieval.conftest import Angles
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.embedding.vector_cache import Cache, cache_by_list
-from turnmark.retrieval.search.task_passages import cut_passages, hits_of, nearest_among, ranked_by
+from turnmark.retrieval.search.task_passages import cut_passages, hits_of, ranked_by
 
 
 def passage(text: str, document: str = "d", title: str = "") -> Passage:
@@ -34,12 +34,6 @@ def test_ties_keep_the_given_order():
     assert [hit.passage.document for hit in ranked_by(equal, ["0"], Angles())] == ["b", "a", "c"]
     assert ranked_by(equal, ["0"], None) == hits_of(equal)
     assert ranked_by([], ["0"], Angles()) == []
-
-
-def test_nearest_among_returns_the_best_cosine():
-    passages = [passage("90", "a"), passage("30", "b")]
-    assert nearest_among(passages, ["0", "90"], Angles()) == pytest.approx([math.sqrt(3) / 2, 1])
-    assert nearest_among(passages, ["0"], None) == nearest_among([], ["0"], Angles()) == []
 
 
 def test_embeds_each_document_separately_and_once():

@@ -51,7 +51,6 @@ def test_an_embedder_that_cannot_read_the_documents_has_no_say(tmp_path):
     (hits,) = retriever.search([Query(text="水壶怎么除垢？")], 3)
     assert hits[0].passage.document == "kettle.md"
     assert hits[0].similarity is None
-    assert not retriever.nearest(["水壶怎么除垢？"])
 
 
 def test_an_embedder_keeps_its_weight_over_documents_in_its_language(notes):

@@ -91,10 +91,6 @@ class Retriever(ABC):
         """Return the described pictures of the documents, so that citations show them, or None if there are none."""
         return None
 
-    def nearest(self, texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG002
-        """Return the cosine of each text with its nearest passage; empty if there are no vectors."""
-        return ()
-
     def word_shares(self, texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG002
         """Return, for each text, the share of its words that the best passage contains; empty if it is not known."""
         return ()
@@ -154,9 +150,6 @@ class RetrieverWrapper(Retriever):
 
     def pictures(self) -> PictureStore | None:
         return self.inner.pictures()
-
-    def nearest(self, texts: Sequence[str]) -> Sequence[float]:
-        return self.inner.nearest(texts)
 
     def word_shares(self, texts: Sequence[str]) -> Sequence[float]:
         return self.inner.word_shares(texts)

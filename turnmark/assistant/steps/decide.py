@@ -16,10 +16,7 @@ from turnmark.assistant.steps.retrieve.identifiers import judge_identifiers
 from turnmark.assistant.steps.retrieve.long_tables import long_tables
 from turnmark.assistant.steps.step_results import Assessment, Evidence, PartEvidence, assess
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.steps.understand.understand_rules import (
-    may_be_standalone,
-    terms_of,
-)
+from turnmark.assistant.steps.understand.understand_rules import terms_of
 from turnmark.assistant.steps.verify.claim_support import coverage, language_of_sources, stems
 from turnmark.assistant.types import Judgment
 from turnmark.corpora.text.function_words import content_words
@@ -83,7 +80,7 @@ class DecisionByRules:
 
 def _grade_part(turn: Turn, part: PartEvidence, level: float | None) -> Judgment:
     """Judge the evidence of a part; a message in no language of the documents is judged by the model's phrases, too."""
-    wordings = [wordings_of(part, turn.languages)]
+    wordings = [wordings_of(part)]
     if _is_foreign(turn):
         wordings += [[phrase] for phrase in part.phrases]
     judgments = [grade_evidence(texts, part.hits, turn.embed, turn.trusted, level) for texts in wordings]
@@ -134,7 +131,7 @@ class DecisionByModel:
     def __call__(self, turn: Turn, evidence: Evidence, /) -> Assessment:
         judgments = []
         for part in evidence.parts:
-            confidence = confidence_of(wordings_of(part, turn.languages), part.hits, turn.embed) if part.hits else 0.0
+            confidence = confidence_of(wordings_of(part), part.hits, turn.embed) if part.hits else 0.0
             judgment = Judgment(decision="unknown", confidence=confidence, reason="nothing was found")
             if evidence.hits:
                 judgment = Judgment(decision="answer", confidence=confidence, reason="passages to read")
@@ -205,14 +202,8 @@ def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | 
     return min(1.0, confidence)
 
 
-def wordings_of(part: PartEvidence, likely: tuple[str, ...] = ()) -> list[str]:
-    """Return the wordings of a part by which its evidence is judged.
-
-    A part that may be complete in itself is judged without the topic that was carried over to it, since its evidence
-    need not mention that topic.
-    """
-    if may_be_standalone(part.text, likely):
-        return [part.text]
+def wordings_of(part: PartEvidence) -> list[str]:
+    """Return the wordings of a part by which its evidence is judged: as typed, and with its topic if it needs one."""
     return list(dict.fromkeys((part.text, part.question)))
 
 

@@ -19,7 +19,6 @@ from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.types import Message
 from turnmark.retrieval.embedding.vector_cache import Embed
-from turnmark.retrieval.search.task_passages import nearest_among
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 
@@ -117,15 +116,6 @@ class Turn:
         """Number of passages to retrieve for each part."""
         assert self.config.top_k is not None, "set by the assistant"
         return self.config.top_k
-
-    def nearest(self, texts: Sequence[str]) -> Sequence[float]:
-        """Return the cosine of each text with its nearest passage, among the given evidence or else in the index.
-
-        Empty if cosines are not available.
-        """
-        if self.evidence is not None:
-            return nearest_among([hit.passage for hit in self.evidence], texts, self.embed)
-        return self.retriever.nearest(texts) if self.retriever else ()
 
     def word_shares(self, texts: Sequence[str]) -> Sequence[float]:
         """Return how much of each text's words the best passage of the index has; empty if it is not known."""

@@ -42,6 +42,10 @@ class Phrases:
         thanks, greetings, fillers     courtesies, and words that may accompany them
         questions                      words that begin a question
         conjunctions, openers          words between two questions (not "or"), and words that continue a conversation
+        pronouns                       words that refer back; not folded
+        definitions                    questions of what something is
+        clauses, frames                only in some rows: words that begin a clause (otherwise the conjunctions), and
+                                       content words that frame a question and say nothing about its topic
         shorter, list, only_steps      changes of the last answer that rules can make
         other                          changes that need a language model
         only, drop, first, last, units, numbers     words of "only the first two points"
@@ -69,6 +73,27 @@ class Phrases:
     def begins(self, field: str) -> re.Pattern[str]:
         """Return a pattern that matches a phrase of a field at the beginning of a folded text."""
         return re.compile(rf"(?:{self.row[field] or '(?!)'})" + ("(?= |$)" if self.spaced else ""))
+
+    @cached_property
+    def pronouns(self) -> re.Pattern[str]:
+        """A pattern for words in a message that refer back."""
+        pattern = self.row["pronouns"]
+        return re.compile(rf"(?<!\w)(?:{pattern})(?!\w)" if self.spaced else pattern, re.IGNORECASE)
+
+    @cached_property
+    def clause_joint(self) -> re.Pattern[str]:
+        """A pattern for what separates two clauses of a message."""
+        words = self.row.get("clauses") or self.row["conjunctions"]
+        return re.compile(rf"[,.;:?!，。；：？！、]|(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
+
+    def defines(self, folded: str) -> bool:
+        """Return whether a folded text asks what something is."""
+        return re.fullmatch(self.row.get("definitions") or "(?!)", folded) is not None
+
+    @cached_property
+    def frames(self) -> frozenset[str]:
+        """The words of the field `frames`."""
+        return frozenset(self.row.get("frames", "").split("|"))
 
     @cached_property
     def courtesy(self) -> re.Pattern[str]:
@@ -125,7 +150,7 @@ def _rows() -> Mapping[str, Mapping[str, str]]:
 
 @cache
 def phrases_in(language: str) -> Phrases | None:
-    """Return the phrases of a language; None for English and for languages that the table does not have."""
+    """Return the phrases of a language; None for languages that the table does not have."""
     row = _rows().get(language)
     return None if row is None else Phrases(language, row)
 
@@ -136,8 +161,20 @@ def phrases_for(message: str, likely: tuple[str, ...] = ()) -> Phrases | None:
     Args:
         likely: languages of the conversation and of the documents.
     """
-    language = language_of(message, likely)
-    return phrases_in(language or next(iter(likely), ENGLISH))
+    phrases = phrases_of(message, likely)
+    return None if phrases.language == ENGLISH else phrases
+
+
+def phrases_of(message: str, likely: tuple[str, ...] = ()) -> Phrases:
+    """Return the phrases of a message's language, or the English ones if the table does not have it.
+
+    Args:
+        likely: languages of the conversation and of the documents.
+    """
+    language = language_of(message, likely) or next(iter(likely), ENGLISH)
+    phrases = phrases_in(language) or phrases_in(ENGLISH)
+    assert phrases is not None
+    return phrases
 
 
 def possible_phrases(message: str) -> Iterator[Phrases]:
@@ -146,10 +183,11 @@ def possible_phrases(message: str) -> Iterator[Phrases]:
     The language of the message comes first, if it tells one. "Merci" and "kürzer" contain no function word, and the
     "en" of "en liste" is a word of several languages.
     """
-    language = language_of(message, tuple(_rows()))
+    codes = [code for code in _rows() if code != ENGLISH]
+    language = language_of(message, tuple(codes))
     if language == ENGLISH:
         return
-    for code in sorted(_rows(), key=lambda code: code != language):
+    for code in sorted(codes, key=lambda code: code != language):
         phrases = phrases_in(code)
         assert phrases is not None
         yield phrases

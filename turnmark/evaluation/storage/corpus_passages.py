@@ -156,10 +156,6 @@ class SerializedRetriever(RetrieverWrapper):
         with self._lock:
             return super().search(queries, top_k)
 
-    def nearest(self, texts: Sequence[str]) -> Sequence[float]:
-        with self._lock:
-            return super().nearest(texts)
-
     def titles(self) -> list[str]:
         with self._lock:
             return super().titles()

@@ -22,8 +22,6 @@ from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.segmentation import words
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.collection import Collection
-from turnmark.retrieval.embedding.vector_cache import Cache
-from turnmark.retrieval.ranking.conversation_queries import CACHED_MESSAGES
 from turnmark.retrieval.ranking.fusion import FusedRanking, RankedList, RankedRows, fuse, top_k_of
 from turnmark.retrieval.ranking.respelling import spell_codes, spell_words
 from turnmark.retrieval.search.opened_index import SearchableIndex
@@ -59,7 +57,6 @@ class IndexRetriever(Retriever):
 
     def __init__(self, name: str, index: SearchableIndex) -> None:
         self.name, self.index = name, index
-        self._nearest: Cache[str, float] = Cache(self._cosines, CACHED_MESSAGES)
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[FusedRanking]:
         """Return the `k` best rows for each query, in the order of the queries."""
@@ -135,14 +132,6 @@ class IndexRetriever(Retriever):
     @cached_property
     def _tokenize(self) -> Tokenizer:
         return self.index.embedder.tokenizer()
-
-    def nearest(self, texts: Sequence[str]) -> list[float]:
-        return self._nearest.get(texts) if self.index.manifest.trusts_cosines() else []
-
-    def _cosines(self, texts: Sequence[str]) -> list[float]:
-        vectors = np.stack([view.vector for view in self.index.views.of([("", text) for text in texts])])
-        nearest = DenseRanker(self.index).nearest(vectors, [Query(text=text) for text in texts], 1)
-        return [float(rows.scores[0]) if len(rows.scores) else 0.0 for rows in nearest]
 
 
 class BM25Ranker:

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from statistics import fmean
 
-import numpy as np
-
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import shorten_title
 from turnmark.corpora.readers.markup.markdown import blocks
@@ -71,15 +69,6 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
     for position in _best_first(means):
         hits.append(Hit(passage=passages[position], score=means[position], found=found[position]))
     return hits
-
-
-def nearest_among(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | None) -> list[float]:
-    """Return the cosine of each text with the nearest passage; empty without passages or an embedder."""
-    if embed is None or not passages:
-        return []
-    text_vectors = embed(list(texts))
-    cosines = [embed([passage.indexed_text for passage in run]) @ text_vectors.T for run in _runs(passages)]
-    return [float(cosine) for cosine in np.concatenate(cosines).max(axis=0)]
 
 
 def _best_first(scores: Sequence[float]) -> list[int]:

@@ -19,12 +19,7 @@ from turnmark.assistant.llm.prompts.prompt_files import load_prompt
 from turnmark.assistant.steps.retrieve.long_tables import LongTables
 from turnmark.assistant.steps.step_results import Assessment, Evidence, Part, PartEvidence, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.steps.understand.understand_rules import (
-    NearestCosines,
-    no_cosines,
-    understand,
-    with_topic,
-)
+from turnmark.assistant.steps.understand.understand_rules import understand, with_topic
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.text.segmentation import words
@@ -46,7 +41,6 @@ def turn_query(
     understanding: Understanding,
     history: Sequence[Message],
     message: str,
-    nearest: NearestCosines = no_cosines,
     languages: tuple[str, ...] = (),
 ) -> Query:
     """Return the query of a message: the raw message with its conversation, and its rewrites as variants.
@@ -55,7 +49,7 @@ def turn_query(
     """
     rewrites = [understanding.rewrite]
     if not understanding.topic:
-        rewrites.append(with_topic(history, message, nearest, languages)[1])
+        rewrites.append(with_topic(history, message, languages)[1])
     variants = tuple(text for text in dict.fromkeys(rewrites) if text != message)
     return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
 
@@ -63,11 +57,10 @@ def turn_query(
 def conversation_query(
     history: Sequence[Message],
     message: str,
-    nearest: NearestCosines = no_cosines,
     languages: tuple[str, ...] = (),
 ) -> Query:
     """Return the query of a turn without a model, which `--query assistant` measures."""
-    understood = understand(history, message, nearest, languages)
+    understood = understand(history, message, languages)
     variants = () if understood.standalone else (understood.rewrite,)
     return Query(text=message, history=tuple(history), standalone=understood.standalone, variants=variants)
 
@@ -222,7 +215,7 @@ def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[
 
 def _whole_query(turn: Turn, understood: UnderstoodMessage) -> Query:
     """Return `turn_query` for the message of a turn."""
-    return turn_query(understood.understanding, turn.history, understood.asked, turn.nearest, turn.languages)
+    return turn_query(understood.understanding, turn.history, understood.asked, turn.languages)
 
 
 def _message_query(turn: Turn, understood: UnderstoodMessage) -> Query:

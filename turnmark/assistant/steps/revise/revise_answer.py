@@ -279,7 +279,7 @@ def _lookups_of_question(turn: Turn, question_at: int | None) -> list[Lookup]:
     if question_at is None:
         return []
     question = turn.history[question_at].content
-    query = conversation_query(turn.history[:question_at], question, turn.nearest, turn.languages)
+    query = conversation_query(turn.history[:question_at], question, turn.languages)
     return [Lookup(query, "the question of the answer", PASSAGES_FOR_QUESTION)]
 
 

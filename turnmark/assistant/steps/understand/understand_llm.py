@@ -88,7 +88,7 @@ class UnderstandingByModel:
     name = "understand"
 
     def __call__(self, turn: Turn, /) -> UnderstoodMessage:
-        rules = understand(turn.history, turn.message, turn.nearest, turn.languages)
+        rules = understand(turn.history, turn.message, turn.languages)
         courtesy = rules.kind == "conversational" and not ends_with_question(turn.history)
         if turn.evidence is not None or courtesy:
             return UnderstoodMessage(rules, turn.message, "rules")
@@ -227,7 +227,7 @@ class UnderstandingBySmallModel:
     name = "understand"
 
     def __call__(self, turn: Turn, /) -> UnderstoodMessage:
-        rules = understand(turn.history, turn.message, turn.nearest, turn.languages)
+        rules = understand(turn.history, turn.message, turn.languages)
         about_collection = collection_question(turn.message, turn.history) is not None
         if rules.kind != "question" or turn.evidence is not None or about_collection:
             return UnderstoodMessage(rules, turn.message, "rules")

@@ -17,7 +17,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -51,7 +51,7 @@ from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash
 from turnmark.evaluation.tasks.turn_samples import heading_of, prompted_sample, strip_marks, turn_sample
 from turnmark.retrieval.embedding.choose_embedder import foreign_languages
 from turnmark.retrieval.embedding.vector_cache import Embed, cache_by_list
-from turnmark.retrieval.search.task_passages import cut_passages, nearest_among, ranked_by
+from turnmark.retrieval.search.task_passages import cut_passages, ranked_by
 
 SETTINGS = ("documents", "prompt", "rag")
 NEEDS_MODEL = "--setting prompt asks a language model as the paper does: add --generator, or leave it out"
@@ -229,8 +229,7 @@ class InsCoQA(Task):
                 for document in task.documents
                 for passage in cut_passages(document.id, document.title, document.text)
             ]
-            nearest = partial(nearest_among, passages, embed=self._embed)
-            query = conversation_query(task.history, task.question, nearest)
+            query = conversation_query(task.history, task.question)
             evidence = ranked_by(passages, (query.text, *query.variants), self._embed)
         assistant = self.assistant.using(self.retrievers.get(POOL), generator)
         return turn_sample(assistant, item, task.history, task.question, evidence, trusted=evidence is not None)

@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from turnmark.assistant.llm.calls.protocols import Generator
@@ -22,7 +21,7 @@ from turnmark.evaluation.records import ContextRef, Sample
 from turnmark.evaluation.storage.corpus_passages import OFFICIAL, CorpusTexts, HidingRetriever
 from turnmark.evaluation.tasks.turn_samples import PAPER_TOP_K
 from turnmark.retrieval.embedding.vector_cache import Embed
-from turnmark.retrieval.search.task_passages import hits_of, nearest_among, ranked_by
+from turnmark.retrieval.search.task_passages import hits_of, ranked_by
 from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
 
 SEARCHING_SETTINGS = ("reference+rag", "rag")
@@ -155,8 +154,7 @@ class SettingPassages:
         if self.embed is None or not hits:
             return hits
         passages = [hit.passage for hit in hits]
-        nearest = partial(nearest_among, passages, embed=self.embed)
-        queries = list(dict.fromkeys((task.question, understand(task.history, task.question, nearest).rewrite)))
+        queries = list(dict.fromkeys((task.question, understand(task.history, task.question).rewrite)))
         ranked = {hit.passage.id: hit for hit in ranked_by(passages, queries, self.embed)}
         return [hit.model_copy(update={"found": ranked[hit.passage.id].found}) for hit in hits]
 
