@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.assistant.notes import conversation, prompts_of, understanding, with_model
 from tests.opened import assistant_over
 from turnmark.assistant.citations.marks import cited_numbers
-from turnmark.assistant.steps.revise.revise_answer import apply_requests, last_answer
+from turnmark.assistant.steps.revise.edit_rules import apply_requests
+from turnmark.assistant.steps.revise.revise_answer import last_answer
 from turnmark.assistant.steps.understand.edit_requests import EditRequest, edit_requests, is_instruction
 from turnmark.assistant.types import Event, Reply
 from turnmark.assistant.wording.reply_texts import NEEDS_MODEL_TEXT, NOTHING_TO_CHANGE_TEXT, UNCHANGED_TEXT, UNSURE_TEXT
@@ -45,7 +46,13 @@ def test_classifies_labeled_messages(kind):
         ("without the last one", [EditRequest(kind="without", count=1, last=True)]),
         ("just the steps", [EditRequest(kind="steps")]),
         ("in simpler words", [EditRequest(kind="other")]),
-        ("swap the order", [EditRequest(kind="other")]),
+        ("swap the order", [EditRequest(kind="order")]),
+        ("sorted alphabetically", [EditRequest(kind="order", option=True)]),
+        ("in at most ten words", [EditRequest(kind="limit", count=10, option=True)]),
+        ("drop the second one", [EditRequest(kind="without", at=2)]),
+        ("only the part about Linux", [EditRequest(kind="only", about="linux")]),
+        ("can I have only the logins?", [EditRequest(kind="only", about="logins")]),
+        ("only the logins?", []),
         ("make that shorter, as a list", [EditRequest(kind="shorter"), EditRequest(kind="list")]),
         ("As a list, and only the first two please", [EditRequest(kind="only", count=2), EditRequest(kind="list")]),
         ("shorter and in simpler words", [EditRequest(kind="shorter"), EditRequest(kind="other")]),
@@ -80,27 +87,50 @@ def test_hardly_any_mtrag_message_is_taken_for_an_instruction(real_data):
 # -- by rules
 
 PROSE = "The boat is old. **She carries six cars.** Otters follow her."
-STEPS = "Reset\nHow to do it:\n\n1. Hold it.\n2. **Wait.**\n3. Go on."
+STEPS = "Reset\nHow to do it:\n\n1. Hold it.\n2. **Wait.**\n\n```\nwait\n\n```\n\n3. Go on. Rest.\n\nDone."
 TABLE = "Shop › Fares  \nPaid:\n\n| tool | price |\n| --- | --- |\n| saw No. 3. | 2 pounds. |\n| axe | 4 |\n| hoe | |"
-TWO_QUOTES = f"Boats › Size\n{PROSE}\n\nBoats › Fares\nA ticket costs £7."
+FARES = "Boats › Fares  \nA ticket costs £7. Cars cost £9."
+FURTHER = f"{FARES}\n\nBoats › Age: It is old.\nBoats › Otters: They follow."
+PARTS = f"Boats › Size  \n{PROSE}\n\n{FARES}\n\nI found nothing about “winter”."
+ALL = "There are 3 documents:\n\n- boat.md\n- axe: a tool\n- apple: a fruit"
 
 
 @pytest.mark.parametrize(
     ("answer", "message", "text"),
     [
         (PROSE, "as a list", "- The boat is old.\n- She carries six cars.\n- Otters follow her."),
-        (STEPS, "as a list", "- Hold it.\n- Wait.\n- Go on."),
+        (STEPS, "as a list", "- Hold it.\n- Wait.\n- `wait`\n- Go on. Rest.\n- Done."),
         (PROSE, "only the last two, as a list", "- She carries six cars.\n- Otters follow her."),
         (PROSE, "shorter and in simpler words", ""),
-        (PROSE, "shorter", "The boat is old."),
-        (TWO_QUOTES, "shorter", f"Boats › Size\n{PROSE}"),
-        (PROSE, "only the first two", "The boat is old. She carries six cars."),
-        (PROSE, "without the last sentence", "The boat is old. She carries six cars."),
-        (STEPS, "only the first two", "1. Hold it.\n2. **Wait.**"),
-        (STEPS, "just the steps", "1. Hold it.\n2. **Wait.**\n3. Go on."),
+        (PROSE, "shorter", "**She carries six cars.**"),
+        (PARTS, "kürzer bitte", PARTS.replace(PROSE, "**She carries six cars.**").replace(" Cars cost £9.", "")),
+        (FURTHER, "shorter", "Boats › Fares  \nA ticket costs £7."),
+        (STEPS, "shorter", STEPS.replace("\n\nDone.", "")),
+        (ALL, "make it shorter", ALL),
+        (f"{UNSURE_TEXT}\n\n{PROSE}", "in one sentence", f"{UNSURE_TEXT}\n\n**She carries six cars.**"),
+        (FURTHER, "in at most four words", "A ticket costs £7."),
+        (PROSE, "in two words", ""),
+        (PROSE, "only the first two", "The boat is old. **She carries six cars.**"),
+        (PROSE, "without the last sentence", "The boat is old. **She carries six cars.**"),
+        (PROSE, "without the second sentence", "The boat is old.\n\nOtters follow her."),
+        (STEPS, "only the first two", "Reset\n1. Hold it.\n2. **Wait.**"),
+        (STEPS, "only step 3", "Reset\n3. Go on. Rest."),
+        (STEPS, "just the steps", "Reset\n1. Hold it.\n2. **Wait.**\n3. Go on. Rest."),
+        (PARTS, "only the part about otters", "Boats › Size  \nOtters follow her.\n\nI found nothing about “winter”."),
+        (
+            PARTS,
+            "leave out the cars",
+            PARTS.replace(" **She carries six cars.** ", "\n\n").replace(" Cars cost £9.", ""),
+        ),
+        (TABLE, "without the part about axes", TABLE.replace("\n| axe | 4 |", "")),
         (TABLE, "as a list", "- saw No. 3. – 2 pounds.\n- axe – 4\n- hoe"),
         (f"{UNSURE_TEXT}\n\n{TABLE}", "as a list", f"{UNSURE_TEXT}\n\n- saw No. 3. – 2 pounds.\n- axe – 4\n- hoe"),
+        ("- axe: 4\n- **hoe** – 2", "as a table", "| | |\n| --- | --- |\n| axe | 4 |\n| hoe | 2 |"),
+        (PROSE, "as a table", ""),
+        ("1. Hoe.\n2. **Axe.**", "in another order", "1. **Axe.**\n2. Hoe."),
+        ("- hoe\n- Axe", "in alphabetical order", "- Axe\n- hoe"),
         (PROSE, "only the first nine", ""),
+        (PROSE, "only the part about winter", ""),
         (PROSE, "just the steps", ""),
         (PROSE, "in simpler words", ""),
     ],

@@ -1,7 +1,7 @@
-"""The phrases by which messages in languages other than English are understood, from the table `phrases.toml`.
+"""The phrases by which messages are understood, from the table `phrases.toml`.
 
-English has separate rules in each step. The other languages share one implementation, which reads the same fields for
-each of them.
+All languages share one implementation of requests for a revision. For everything else English has separate rules in
+each step, and the other languages share one implementation, which reads the same fields for each of them.
 """
 
 from __future__ import annotations
@@ -46,10 +46,14 @@ class Phrases:
         definitions                    questions of what something is
         clauses, frames                only in some rows: words that begin a clause (otherwise the conjunctions), and
                                        content words that frame a question and say nothing about its topic
-        shorter, list, only_steps      changes of the last answer that rules can make
+        shorter, list, table, order, steps      changes of the last answer that rules can make
+        limit                          "in one sentence", "in at most {n} words"; the group `option` marks words
         other                          changes that need a language model
-        only, drop, first, last, units, numbers     words of "only the first two points"
+        only, without, first, last, ordinals, units, numbers     words of "only the first two points", "without step 3"
+        articles, topics               what precedes the subject in "only the prices", "without the part about prices"
         polite                         words that may accompany such a request
+        asks                           "can you": a question mark behind it does not make the request a question
+        edits, text_parts              verbs of an instruction, and words that name a part of the answer
         mentions                       questions of which documents mention some words, "{what}"; not folded
     """
 
@@ -104,24 +108,47 @@ class Phrases:
     @cache  # noqa: B019
     def request(self, field: str) -> re.Pattern[str]:
         """Return a pattern that matches a folded text completely if it is a request of a field, with polite words."""
-        return self._politely(self.row[field])
+        number = rf"(?P<count>\d{{1,3}}|{self.row['numbers']})"
+        return self._politely(self.row.get(field, "(?!)").replace("{n}", number))
 
     @cache  # noqa: B019
     def counted(self, field: str) -> re.Pattern[str]:
-        """Return a pattern for "only the first two" (field `only`) or "without the last point" (field `drop`)."""
-        row = self.row
-        gap = "(?: \\w{1,3})? " if self.spaced else " ?"
-        last_gap = " " if self.spaced else " ?"
-        number = rf"(?:{last_gap}(?P<count>\d{{1,2}}|{row['numbers']}))?"
+        """Return a pattern for "only the first two" (field `only`) or "without the last point" (field `without`)."""
+        row, gap = self.row, " " if self.spaced else " ?"
+        article = r"(?:\w{1,3} )?" if self.spaced else ""
+        unit = rf"(?:{gap}(?:{row['units']}))?"
+        number = rf"(?:{gap}(?P<count>\d{{1,2}}|{row['numbers']}))?"
+        places = (
+            rf"(?P<ordinal>{row.get('ordinals', '(?!)')}){unit}",
+            rf"(?:(?P<first>{row['first']})|(?P<last>{row['last']})){number}{unit}",
+            rf"(?:{row['units']}){gap}(?P<at>\d{{1,2}})",
+        )
+        # "Only" stands before or behind: "only the first two", "the first two only".
         return self._politely(
-            rf"(?:{row[field]}){gap}(?:(?P<first>{row['first']})|(?P<last>{row['last']})){number}"
-            rf"(?:{last_gap}(?:{row['units']}))?"
+            rf"(?P<before>(?:{row[field]}){gap})?{article}(?:{'|'.join(places)})(?(before)|{gap}(?:{row[field]}))"
+        )
+
+    @cache  # noqa: B019
+    def subject(self, field: str) -> re.Pattern[str]:
+        """Return a pattern for "only the prices" (field `only`) or "without the part about prices" (`without`)."""
+        verb, topics = self.row[field], self.row.get("topics", "(?!)")
+        if self.spaced:
+            before = f"{topics}|{self.row.get('articles', '(?!)')}" if field == "only" else topics
+            return self._politely(rf"(?:{verb}) (?:{before}) (?P<what>.{{2,80}}?)(?: (?:{self.row['units']}))?")
+        named = "" if field == "only" else f"(?=.*(?:{topics}))"
+        return self._politely(
+            rf"{named}(?P<before>{verb})?(?:{topics})?(?P<what>.{{1,40}}?)(?:{topics})?(?(before)|(?:{verb}))"
         )
 
     def _politely(self, core: str) -> re.Pattern[str]:
         if self.spaced:
             return re.compile(rf"(?:(?:{self.row['polite']}) )*(?:{core})(?: (?:{self.row['polite']}))*")
         return re.compile(rf"(?:(?:{self.row['polite']}) ?)*(?:{core})(?: ?(?:{self.row['polite']}))*")
+
+    @cached_property
+    def instruction(self) -> re.Pattern[str]:
+        """A pattern for the beginning of an instruction: polite words, and a verb that changes a text."""
+        return re.compile(rf"(?:(?:{self.row['polite']}) )*(?:{self.row['edits']})(?= |$)")
 
     @cached_property
     def conjunction_at_start(self) -> re.Pattern[str]:
@@ -172,7 +199,12 @@ def phrases_of(message: str, likely: tuple[str, ...] = ()) -> Phrases:
         likely: languages of the conversation and of the documents.
     """
     language = language_of(message, likely) or next(iter(likely), ENGLISH)
-    phrases = phrases_in(language) or phrases_in(ENGLISH)
+    return phrases_in(language) or english_phrases()
+
+
+def english_phrases() -> Phrases:
+    """Return the English phrases."""
+    phrases = phrases_in(ENGLISH)
     assert phrases is not None
     return phrases
 
@@ -185,9 +217,5 @@ def possible_phrases(message: str) -> Iterator[Phrases]:
     """
     codes = [code for code in _rows() if code != ENGLISH]
     language = language_of(message, tuple(codes))
-    if language == ENGLISH:
-        return
-    for code in sorted(codes, key=lambda code: code != language):
-        phrases = phrases_in(code)
-        assert phrases is not None
-        yield phrases
+    if language != ENGLISH:
+        yield from filter(None, map(phrases_in, sorted(codes, key=lambda code: code != language)))

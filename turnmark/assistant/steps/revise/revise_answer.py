@@ -1,8 +1,8 @@
 """The revise step: change the last answer as the message instructs.
 
-Rules make a few changes of layout and length, which keep the documents' words. A model rewrites the complete answer in
-one call: it is shown the conversation, the sections behind its answers, those of the last answer first, and the
-sections that the instruction asks for.
+Rules (`edit_rules`) choose among the lines of the answer and keep the documents' words. A model rewrites the complete
+answer in one call: it is shown the conversation, the sections behind its answers, those of the last answer first, and
+the sections that the instruction asks for.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from turnmark.assistant.citations.marks import ITEM_MARK, spaced_sentences, without_item_mark
+from turnmark.assistant.citations.marks import spaced_sentences, without_item_mark
 from turnmark.assistant.citations.not_stated_mark import MarkedAnswer, write_answer
 from turnmark.assistant.llm.calls.protocols import Generator, OnText
 from turnmark.assistant.llm.prompts.history import ends_with_question
@@ -26,10 +26,12 @@ from turnmark.assistant.steps.retrieve.retrieve_sections import (
     interleave,
     read_sections,
 )
+from turnmark.assistant.steps.revise.edit_rules import apply_requests
 from turnmark.assistant.steps.step_results import Assessment, Draft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.edit_requests import EditRequest, edit_requests, is_instruction
+from turnmark.assistant.steps.understand.understand_rules import wants_procedure
 from turnmark.assistant.types import Decision, Judgment, Understanding
 from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.assistant.wording.reply_texts import (
@@ -67,21 +69,22 @@ class RevisionByRules:
     def __call__(self, turn: Turn, understood: UnderstoodMessage, /) -> Draft:  # noqa: ARG002
         question_at, previous = _last_answer(turn)
         requests = edit_requests(turn.message)
-        text = "" if is_refusal(previous) else apply_requests(previous, requests)
+        asked_for_steps = question_at is not None and wants_procedure(turn.history[question_at].content)
+        text = "" if is_refusal(previous) else apply_requests(previous, requests, is_complete=asked_for_steps)
         if not text or text.strip() == previous.strip():
             reason = ALREADY_TEXT if text else _why_unchanged(previous, requests)
             reply = in_language(UNCHANGED_TEXT, turn.language) + in_language(reason, turn.language)
             return _streamed(turn, reply, Judgment(decision="converse", confidence=1.0, reason="not changed"))
-        hits = _hits_behind(turn, question_at, previous)
+        cited_text, hits = _add_citations(text, _hits_behind(turn, question_at, text))
         turn.report_hits(hits)
-        decision: Decision = "partial" if text_at_start(previous, UNSURE_TEXT) else "answer"
+        decision: Decision = "partial" if text_at_start(text, UNSURE_TEXT) else "answer"
         judgment = _REVISION_JUDGMENT.model_copy(update={"decision": decision})
-        return _streamed(turn, _add_citations(text, hits), judgment, hits)
+        return _streamed(turn, cited_text, judgment, hits)
 
 
 def _why_unchanged(previous: str, requests: Sequence[EditRequest]) -> str:
     """Return why rules cannot change an answer: there is nothing to change, or it takes a model."""
-    rules_apply = bool(requests) and all(request.kind != "other" for request in requests)
+    rules_apply = bool(requests) and all(request.kind not in ("other", "limit", "table") for request in requests)
     return NOTHING_TO_CHANGE_TEXT if rules_apply or is_refusal(previous) else NEEDS_MODEL_TEXT
 
 
@@ -90,7 +93,8 @@ def _streamed(turn: Turn, text: str, judgment: Judgment, hits: Sequence[Hit] = (
     assessment = Assessment(judgment)
     assessment.report(turn)
     turn.stream(text)
-    return Draft(text, assessment, tuple(hits), procedure_in(text))
+    # Lines of an answer that quotes the documents need no check, e.g. titles in a list of all documents.
+    return Draft(text, assessment, tuple(hits), procedure_in(text), claims=None if turn.generator else "")
 
 
 class RevisionByModel:
@@ -141,7 +145,8 @@ class RevisionBySmallModel(RevisionByRules):
         turn.report_hits(hits)
         assessment = Assessment(_REVISION_JUDGMENT)
         assessment.report(turn)
-        text = _add_citations(written.text, hits)
+        text, cited = _add_citations(written.text, hits)
+        hits = drop_repeats([*cited, *hits])
         return Draft(text, assessment, tuple(hits), procedure_in(text), reasoning=written.reasoning)
 
 
@@ -305,140 +310,27 @@ def _run_searches(turn: Turn, lookups: Sequence[Lookup]) -> list[list[Hit]]:
     return results
 
 
-# --- revision by rules ---
+_FENCED_CODE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?^[ \t]*\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
-def _is_quotation(block: str) -> bool:
-    """Return whether a paragraph is a quotation: it begins with a heading path on a line."""
-    first, _, rest = block.strip().partition("\n")
-    if not rest.strip():
-        return False
-    if " › " in first or first.endswith("  "):
-        return True
-    return not ITEM_MARK.match(first) and first[-1:] not in ".!?:;…|"
+def _add_citations(text: str, hits: Sequence[Hit]) -> tuple[str, list[Hit]]:
+    """Add a mark to each line of more than two words that occurs word for word in a passage; return the cited ones.
 
-
-def _body(block: str) -> str:
-    """Return a paragraph without its heading path."""
-    block = block.strip()
-    return block.partition("\n")[2] if _is_quotation(block) else block
-
-
-_FENCED_CODE = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```[ \t]*$", re.MULTILINE | re.DOTALL)
-
-
-def _lines_of_code(match: re.Match[str]) -> str:
-    """Return the lines of a code block as paragraphs, so that each can become an item."""
-    lines = [f"`{line.strip()}`" for line in match[1].splitlines() if line.strip()]
-    return "\n\n".join(lines) + "\n\n"
-
-
-def apply_requests(previous: str, requests: Sequence[EditRequest]) -> str:
-    """Apply requested changes to an answer without marks, one by one, or return "" if rules cannot apply all of them.
-
-    The note `UNSURE_TEXT` stays above the answer.
+    Code and heading paths get no mark, and a table gets one below it.
     """
-    unsure = text_at_start(previous, UNSURE_TEXT)
-    text = previous.removeprefix(unsure) if requests else ""
-    for request in requests:
-        text = _apply_request(text, request)
-    return f"{unsure}\n\n{text}" if text and unsure else text
-
-
-def _apply_request(previous: str, request: EditRequest) -> str:
-    """Apply one change to an answer, or return "" if rules cannot."""
-    blocks = [block for block in re.split(r"\n\s*\n", previous) if block.strip()]
-    bodies = [_FENCED_CODE.sub(_lines_of_code, _body(block)) for block in blocks]
-    if request.kind == "steps":
-        return "\n".join(_items(bodies))
-    if request.kind == "list":
-        return "\n".join(f"- {sentence}" for sentence in _sentences(bodies) if sentence[-1] not in ":：")
-    if request.kind in ("only", "without"):
-        return _select_items(bodies, request)
-    if request.kind == "shorter":
-        return _shorten(blocks)
-    return ""
-
-
-def _select_items(bodies: Sequence[str], request: EditRequest) -> str:
-    """Keep only, or leave out, some items of an answer, or else sentences, or return "" if it has too few."""
-    items = _items(bodies) or _rows(bodies)
-    units = items or _sentences(bodies)
-    if len(units) <= request.count:
-        return ""
-    if request.last:
-        selected, rest = units[-request.count :], units[: -request.count]
-    else:
-        selected, rest = units[: request.count], units[request.count :]
-    separator = "\n" if items else " "
-    return separator.join(selected if request.kind == "only" else rest)
-
-
-def _shorten(blocks: Sequence[str]) -> str:
-    """Shorten an answer to its first quotation; an answer with at most one is shortened to its first half."""
-    starts = [position for position, block in enumerate(blocks) if _is_quotation(block)]
-    if len(starts) > 1:
-        return "\n\n".join(blocks[: starts[1]])
-    bodies = [_body(block) for block in blocks]
-    items = _items(bodies) or _rows(bodies)
-    units = items or _sentences(bodies)
-    return ("\n" if items else " ").join(units[: max(1, len(units) // 2)])
-
-
-def _items(bodies: Sequence[str]) -> list[str]:
-    """Return the list items of an answer, with their marks."""
-    lines = [line.strip() for body in bodies for line in body.splitlines()]
-    return [line for line in lines if ITEM_MARK.match(line)]
-
-
-_TABLE = re.compile(r"((?:^[ \t]*\|[^\n]*(?:\n|\Z))+)", re.MULTILINE)
-_CELL = re.compile(r"(?<!\\)\|")
-
-
-def _rows(bodies: Sequence[str]) -> list[str]:
-    """Return the rows of the tables of an answer as list items."""
-    rows: list[str] = []
-    for body in bodies:
-        for table in _TABLE.findall(body):
-            rows += [f"- {row}" for row in _rows_of(table)]
-    return rows
-
-
-def _rows_of(table: str) -> list[str]:
-    """Return each row of a table as a line of plain text, without the header row and the rule below it."""
-    rows: list[str] = []
-    for line in table.splitlines():
-        cells = [cell.strip() for cell in _CELL.split(line)]
-        rows.append(" – ".join(filter(None, cells)))
-    has_header = len(rows) > 1 and not any(map(str.isalnum, rows[1]))
-    if has_header:
-        del rows[0]
-    return [row for row in rows if any(map(str.isalnum, row))]
-
-
-def _sentences(bodies: Sequence[str]) -> list[str]:
-    """Return the sentences, items and table rows of an answer, without its headings."""
-    texts: list[str] = []
-    for body in bodies:
-        for number, part in enumerate(_TABLE.split(body)):  # text and tables in turn
-            is_table = number % 2 == 1
-            if is_table:
-                texts += _rows_of(part)
-            else:
-                texts += [" ".join(piece.text.split()) for piece in spaced_sentences(part)]
-    return [without_item_mark(text.replace("**", "")) for text in texts if any(map(str.isalnum, text))]
-
-
-def _add_citations(text: str, hits: Sequence[Hit]) -> str:
-    """Add a citation mark to each line of more than two words that occurs word for word in a passage."""
     sources = [" ".join(words(hit.passage.text)) for hit in hits]
-    lines = []
-    for line in text.split("\n"):
+    code = [match.span() for match in _FENCED_CODE.finditer(text)]
+    cited: list[Hit] = []
+    lines: list[str] = []
+    position = 0
+    for line, following in pairwise([*text.split("\n"), ""]):
         line_words = words(without_item_mark(line.strip()).replace("*", ""))
-        if len(line_words) > 2:
-            normalized = " ".join(line_words)
-            number = next((number for number, source in enumerate(sources, 1) if normalized in source), None)
-            if number is not None:
-                line = f"{line} [{number}]"
+        found = [hit for hit, source in zip(hits, sources, strict=True) if " ".join(line_words) in source]
+        in_layout = line.endswith("  ") or any(start <= position < end for start, end in code)
+        in_table = line.startswith("|") and following.startswith("|")
+        position += len(line) + 1
         lines.append(line)
-    return "\n".join(lines)
+        if found and len(line_words) > 2 and not (in_layout or in_table):
+            cited += [] if found[0] in cited else found[:1]
+            lines[-1] += f"{chr(10) if line.startswith('|') else ' '}[{cited.index(found[0]) + 1}]"
+    return "\n".join(lines), cited

@@ -25,7 +25,8 @@ from typing import Any
 from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError
 from turnmark.assistant.llm.prompts.context_budget import fit_prompt, prompt_room
 from turnmark.assistant.llm.prompts.structured_output import merge_roles, write_text
-from turnmark.assistant.steps.revise.revise_answer import apply_requests, revise_by_model
+from turnmark.assistant.steps.revise.edit_rules import apply_requests
+from turnmark.assistant.steps.revise.revise_answer import revise_by_model
 from turnmark.assistant.steps.understand.edit_requests import edit_requests
 from turnmark.assistant.types import Usage
 from turnmark.assistant.wording.reply_texts import NEEDS_MODEL_TEXT
