@@ -87,7 +87,7 @@ def test_hardly_any_mtrag_message_is_taken_for_an_instruction(real_data):
 # -- by rules
 
 PROSE = "The boat is old. **She carries six cars.** Otters follow her."
-STEPS = "Reset\nHow to do it:\n\n1. Hold it.\n2. **Wait.**\n\n```\nwait\n\n```\n\n3. Go on. Rest.\n\nDone."
+STEPS = "Reset  \nHow to do it:\n\n1. Hold it.\n2. **Wait.**\n\n```\nwait\n\n```\n\n3. Go on. Rest.\n\nDone."
 TABLE = "Shop › Fares  \nPaid:\n\n| tool | price |\n| --- | --- |\n| saw No. 3. | 2 pounds. |\n| axe | 4 |\n| hoe | |"
 FARES = "Boats › Fares  \nA ticket costs £7. Cars cost £9."
 FURTHER = f"{FARES}\n\nBoats › Age: It is old.\nBoats › Otters: They follow."
@@ -98,9 +98,9 @@ ALL = "There are 3 documents:\n\n- boat.md\n- axe: a tool\n- apple: a fruit"
 @pytest.mark.parametrize(
     ("answer", "message", "text"),
     [
-        (PROSE, "as a list", "- The boat is old.\n- She carries six cars.\n- Otters follow her."),
-        (STEPS, "as a list", "- Hold it.\n- Wait.\n- `wait`\n- Go on. Rest.\n- Done."),
-        (PROSE, "only the last two, as a list", "- She carries six cars.\n- Otters follow her."),
+        (PROSE, "as a list", "- The boat is old.\n- **She carries six cars.**\n- Otters follow her."),
+        (STEPS, "as a list", "- Hold it.\n- **Wait.**\n- `wait`\n- Go on. Rest.\n- Done."),
+        (PROSE, "only the last two, as a list", "- **She carries six cars.**\n- Otters follow her."),
         (PROSE, "shorter and in simpler words", ""),
         (PROSE, "shorter", "**She carries six cars.**"),
         (PARTS, "kürzer bitte", PARTS.replace(PROSE, "**She carries six cars.**").replace(" Cars cost £9.", "")),
@@ -113,9 +113,9 @@ ALL = "There are 3 documents:\n\n- boat.md\n- axe: a tool\n- apple: a fruit"
         (PROSE, "only the first two", "The boat is old. **She carries six cars.**"),
         (PROSE, "without the last sentence", "The boat is old. **She carries six cars.**"),
         (PROSE, "without the second sentence", "The boat is old.\n\nOtters follow her."),
-        (STEPS, "only the first two", "Reset\n1. Hold it.\n2. **Wait.**"),
-        (STEPS, "only step 3", "Reset\n3. Go on. Rest."),
-        (STEPS, "just the steps", "Reset\n1. Hold it.\n2. **Wait.**\n3. Go on. Rest."),
+        (STEPS, "only the first two", "Reset  \n1. Hold it.\n2. **Wait.**"),
+        (STEPS, "only step 3", "Reset  \n3. Go on. Rest."),
+        (STEPS, "just the steps", "Reset  \n1. Hold it.\n2. **Wait.**\n3. Go on. Rest."),
         (PARTS, "only the part about otters", "Boats › Size  \nOtters follow her.\n\nI found nothing about “winter”."),
         (
             PARTS,

@@ -24,6 +24,7 @@ _BLOCK = re.compile(r"(?:^[ \t]*(`{3,}|~{3,}).*?^[ \t]*\1[ \t]*$|.)+?(?=\n[ \t]*
 """A paragraph, which may contain a block of code with empty lines."""
 _FURTHER_PLACES = re.compile(r"(?:[^\n|]*\S › \S[^\n|]*: \S[^\n]*(?:\n|\Z))+")
 """A paragraph of further places, which follows the quotation: lines of a heading path and a sentence."""
+_BOLD = re.compile(rf"[\s>|]*(?:{ITEM_MARK.pattern})?\*\*.*\*\*[\s.。！？|]*", re.DOTALL)
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 _PAIR = re.compile(r"(.{1,80}?)(?:\s+[–—-]\s+|:\s+|：\s*)(.+)", re.DOTALL)
 """An item such as "axe – 4" or "axe: 4"."""
@@ -63,9 +64,10 @@ class Section:
         return next((positions for positions in kinds if len(positions) > 1), [])
 
     @property
-    def best(self) -> int:
-        """Position of the first unit in bold, which answers best; the first one if there is none."""
-        return next((position for position in self.units if "**" in self.raw(position)), 0)
+    def best(self) -> int | None:
+        """Position of the longest unit that is completely in bold, which answers best."""
+        bold = [position for position in self.units if _BOLD.fullmatch(self.raw(position))]
+        return max(bold, key=lambda position: len(self.raw(position)), default=None)
 
     def raw(self, position: int) -> str:
         """Return a line with its markup."""
@@ -122,9 +124,8 @@ def sections_of(answer: str, is_complete: bool = False) -> list[Section]:
 
 
 def _is_heading_path(line: str) -> bool:
-    if line.endswith("  ") or " › " in line:
-        return line.endswith("  ") or not _FURTHER_PLACES.fullmatch(line)
-    return not ITEM_MARK.match(line) and line[-1:] not in ".!?:;…|" and line[0] not in "`~>|"
+    """Return whether a line is a heading path, which ends in a Markdown line break; an edited answer may lack it."""
+    return line.endswith("  ") or (" › " in line and not _FURTHER_PLACES.fullmatch(line))
 
 
 def apply_requests(previous: str, requests: Sequence[EditRequest], is_complete: bool = False) -> str:
@@ -138,11 +139,16 @@ def apply_requests(previous: str, requests: Sequence[EditRequest], is_complete: 
         sections = sections_of(text, is_complete)
         if request.kind in ("only", "without"):
             sections = _select(sections, request)
-        elif change := _CHANGES.get(request.kind):
-            shortens = request.kind in ("shorter", "limit")
-            sections = [change(section.best_place if shortens else section, request) for section in sections]
+        elif request.kind in ("shorter", "limit"):
+            change = _CHANGES[request.kind]
+            share = request.count // max(1, sum(not section.is_note for section in sections))
+            limit = request.model_copy(update={"count": share}) if request.option else request
+            before, sections = sections, [change(section.best_place, limit) for section in sections]
+            # Each part of the answer stays, or nothing is changed.
+            if any(old.units and not new.text for old, new in zip(before, sections, strict=True)):
+                sections = []
         else:
-            return ""
+            sections = [_CHANGES[request.kind](section, request) for section in sections if request.kind in _CHANGES]
         texts: list[str] = []
         for section in reversed(sections):  # a note that introduces nothing is left out
             if section.text and (texts or not text_at_start(section.body, UNSURE_TEXT)):
@@ -153,31 +159,29 @@ def apply_requests(previous: str, requests: Sequence[EditRequest], is_complete: 
 
 def _shorten(section: Section, _: EditRequest) -> Section:
     """Drop about half of the units from the end, but not the best one; of a list asked for, only what is around it."""
-    items, units = _items_asked_for(section), section.units
+    items, units, best = _items_asked_for(section), section.units, section.best
     if items:
         first = items[0] - 1
         introduction = [first] if first in units and section.raw(first)[-1] in ":：" else []
-        return section.keep([*introduction, *items])
+        return section.keep([*introduction, *items, *([] if best is None else [best])])
     size = max(1, len(units) // 2)
-    return section.keep(units[: max(size, 1 + units.index(section.best))][-size:] if section.best else units[:size])
+    end = size if best is None else max(size, units.index(best) + 1)
+    return section.keep(units[end - size : end])
 
 
 def _items_asked_for(section: Section) -> list[int]:
     """Return the items and the code among them, if all belong to the answer: asked for, numbered, or none is best."""
     items = section.items
-    raw = [section.raw(at) for at in items]
-    if not (section.is_complete or all(item[0].isdigit() for item in raw) or "**" not in "".join(raw)):
+    if not items or (section.best in items and not section.is_complete and not section.raw(items[0])[0].isdigit()):
         return []
-    return [
-        at for at in section.units if at in items or (section.lines[at].kind == "code" and at > min(items, default=at))
-    ]
+    return [at for at in section.units if at in items or (section.lines[at].kind == "code" and at > items[0])]
 
 
 def _limit(section: Section, request: EditRequest) -> Section:
     """Keep the best sentences, at most `count` sentences or words, without the heading path."""
     asked_for = _items_asked_for(section)
-    units = [at for at in section.units if at not in asked_for]
-    units.sort(key=lambda at: (at < section.best, at))
+    units = [at for at in section.units if at not in asked_for and section.raw(at)[-1] not in ":："]
+    units.sort(key=lambda at: (at < (section.best or 0), at))
     if request.option:
         sizes = [reading_words(section.lines[at].text) for at in units]
         units = [at for number, at in enumerate(units, 1) if sum(sizes[:number]) <= request.count]
@@ -234,11 +238,11 @@ def _as_list(section: Section, _: EditRequest) -> Section:
 
 
 def _plain_lines(section: Section) -> Iterator[str]:
-    """Yield the units of a section as lines without bold, item marks and cell borders."""
+    """Yield the units of a section as lines without item marks and cell borders."""
     for at in section.units:
-        text = section.raw(at).replace("**", "").strip()
+        text = section.raw(at).strip()
         if section.lines[at].kind == "row":
-            yield " – ".join(filter(None, map(str.strip, _CELL_BORDER.split(text))))
+            yield " – ".join(filter(None, map(str.strip, _CELL_BORDER.split(text.replace("**", "")))))
         elif section.lines[at].kind == "code":
             yield from (f"`{line.strip()}`" for line in text.splitlines() if line.strip(" `~\t"))
         elif text[-1:] not in (":", "："):
@@ -248,7 +252,10 @@ def _plain_lines(section: Section) -> Iterator[str]:
 def _as_table(section: Section, _: EditRequest) -> Section:
     """Keep the table, or put items such as "axe: 4" into one."""
     rows = [at for at in section.units if section.lines[at].kind == "row"]
-    pairs = [_PAIR.fullmatch(text.replace("|", "\\|")) for text in _plain_lines(section.keep(section.items))]
+    pairs = [
+        _PAIR.fullmatch(text.replace("**", "").replace("|", "\\|"))
+        for text in _plain_lines(section.keep(section.items))
+    ]
     if rows or not (pairs and all(pairs)):
         return section.keep(rows)
     return replace(section, body="\n".join(["| | |", "| --- | --- |", *(f"| {p[1]} | {p[2]} |" for p in pairs if p)]))

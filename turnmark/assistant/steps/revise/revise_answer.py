@@ -13,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from turnmark.assistant.citations.marks import spaced_sentences, without_item_mark
+from turnmark.assistant.citations.marks import ITEM_MARK, spaced_sentences, without_item_mark
 from turnmark.assistant.citations.not_stated_mark import MarkedAnswer, write_answer
 from turnmark.assistant.llm.calls.protocols import Generator, OnText
 from turnmark.assistant.llm.prompts.history import ends_with_question
@@ -314,23 +314,33 @@ _FENCED_CODE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^\n]*\n.*?^[ \t]*\1[ \t]*$", re
 
 
 def _add_citations(text: str, hits: Sequence[Hit]) -> tuple[str, list[Hit]]:
-    """Add a mark to each line of more than two words that occurs word for word in a passage; return the cited ones.
+    """Add a mark to each paragraph and item that occurs word for word in a passage, and return the cited ones.
 
-    Code and heading paths get no mark, and a table gets one below it.
+    Texts of one or two words, code and heading paths get no mark, and a table gets one below it.
     """
     sources = [" ".join(words(hit.passage.text)) for hit in hits]
     code = [match.span() for match in _FENCED_CODE.finditer(text)]
     cited: list[Hit] = []
-    lines: list[str] = []
+    marked: list[str] = []
     position = 0
+    paragraph: list[str] = []
     for line, following in pairwise([*text.split("\n"), ""]):
-        line_words = words(without_item_mark(line.strip()).replace("*", ""))
-        found = [hit for hit, source in zip(hits, sources, strict=True) if " ".join(line_words) in source]
-        in_layout = line.endswith("  ") or any(start <= position < end for start, end in code)
-        in_table = line.startswith("|") and following.startswith("|")
+        in_code = any(start <= position < end for start, end in code)
         position += len(line) + 1
-        lines.append(line)
-        if found and len(line_words) > 2 and not (in_layout or in_table):
+        marked.append(line)
+        if in_code or line.endswith("  ") or not line.strip():
+            paragraph = []
+            continue
+        paragraph += words(without_item_mark(line.strip()).replace("*", ""))
+        continues = (
+            following.strip() and not ITEM_MARK.match(following.strip()) and not following.startswith(("```", "~~~"))
+        )
+        if continues and (line.startswith("|") or not following.startswith("|")):
+            paragraph = [] if line.startswith("|") else paragraph
+            continue
+        found = [hit for hit, source in zip(hits, sources, strict=True) if " ".join(paragraph) in source]
+        if found and len(paragraph) > 2:
             cited += [] if found[0] in cited else found[:1]
-            lines[-1] += f"{chr(10) if line.startswith('|') else ' '}[{cited.index(found[0]) + 1}]"
-    return "\n".join(lines), cited
+            marked[-1] += f"{chr(10) if line.startswith('|') else ' '}[{cited.index(found[0]) + 1}]"
+        paragraph = []
+    return "\n".join(marked), cited

@@ -85,7 +85,8 @@ def _request_in(phrases: Phrases, text: str) -> EditRequest | None:
             count = _number(phrases.row["numbers"], match["count"])
             return EditRequest(kind=kind, count=count, last=match["last"] is not None)
         match = phrases.subject(kind).fullmatch(folded)
-        if match and not phrases.find("questions").search(folded):
+        is_one_sentence = not re.search(r"[.!?。！？]\s*\w", text)
+        if match and is_one_sentence and not phrases.find("questions").search(folded):
             return EditRequest(kind=kind, about=match["what"])
     return None
 
