@@ -256,6 +256,10 @@ TEAMS = [("Ann", "4/9", "44", "8"), ("Ben", "33/77", "43", "72")]
         # without a label, the numbers are sums
         ([("a", "1", "10"), ("b", "2", "20"), ("", "3", "30"), ("c", "4", "40"), ("d", "5", "50"), ("", "9", "90"),
           ("", "12", "120")], [False, True, True], [2, 5, 6]),
+        # with any label, if a text is missing that the rows above have
+        ([("N", "Ann", "100"), ("N", "Ben", "200"), ("All of N", "", "300"), ("S", "Cem", "50"), ("S", "Eve", "70"),
+          ("Σ", "", "120"), ("T O T A L", "", "420")], [False, False, True], [2, 5, 6]),
+        ([("N", "Ann", "1"), ("N", "Ben", "1"), ("N", "", "2")], [False, False, True], []),
         # names that begin like a total
         ([("Doom", "5"), ("Quake", "9"), ("Total Annihilation", "12"), ("Total War", "99")], [False, True], []),
         ([("North", "5"), ("South", "9"), ("Total sales", "14")], [False, True], [2]),

@@ -7,13 +7,13 @@ answers; it is asked whenever anything was found.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 
 from turnmark.assistant.citations.marks import lines_of
+from turnmark.assistant.steps.answer.answer_totals import long_table_of
+from turnmark.assistant.steps.answer.total_questions import asks_to_compute
 from turnmark.assistant.steps.retrieve.identifiers import judge_identifiers
-from turnmark.assistant.steps.retrieve.long_tables import long_tables
 from turnmark.assistant.steps.step_results import Assessment, Evidence, PartEvidence, assess
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.understand_rules import terms_of
@@ -23,29 +23,6 @@ from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import Hit
-
-_AGGREGATE = re.compile(
-    r"\b(?:highest|lowest|largest|smallest|biggest|longest|shortest|greatest|most|fewest|least|oldest|newest|latest|earliest"
-    r"|hottest|coldest|cheapest|maximum|minimum|average|mean|median|total|sum|altogether|how (?:much|many)"
-    r"|(?:höchst|niedrigst|tiefst|größt|kleinst|längst|kürzest|meist|wenigst|ältest|neuest|billigst|teuerst)\w*"
-    r"|durchschnitt\w*|mittelwert|gesamt\w*|summe|insgesamt|wie ?viele?"
-    r"|les? plus|les? moins|la plus|la moins|moyenne|somme|combien|au total"
-    r"|más|menos|mayor|menor|promedio|media|suma|cuánt[oa]s?"
-    r"|più|meno|maggiore|minore|somma|quant[oaie]"
-    r"|mais|maior|média|soma|quant[oa]s?"
-    r"|hoogste|laagste|grootste|kleinste|meeste|minste|gemiddelde?|totaal|hoeveel)\b",
-    re.IGNORECASE,
-)
-
-
-def rows_to_compute(turn: Turn, part: PartEvidence) -> int:
-    """Return the number of rows of the table over which a part asks to compute; 0 if it does not, or if it is short."""
-    if not part.hits or not _AGGREGATE.search(part.text):
-        return 0
-    long = long_tables(turn.retriever)
-    table = long.table_of(part.hits[0].passage) if long else None
-    return table.rows if table else 0
-
 
 COMPARED_HITS = 3
 """Number of hits whose lines or words are compared with the question."""
@@ -102,8 +79,8 @@ def _reason_to_doubt(turn: Turn, part: PartEvidence) -> str:
         return ""
     if name := _unknown_name(turn, part):
         return f"“{name}” is in no passage"
-    rows = rows_to_compute(turn, part)
-    return f"it takes a model that computes over {rows:,} rows" if rows else ""
+    table = long_table_of(turn, part) if asks_to_compute(part.text) else None
+    return f"it takes a model that computes over {table.rows:,} rows" if table else ""
 
 
 def _unknown_name(turn: Turn, part: PartEvidence) -> str:

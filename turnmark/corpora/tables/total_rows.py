@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 
 from turnmark.corpora.tables.column_types import CellValue, is_blank
@@ -11,6 +12,8 @@ MIN_SUMMED_ROWS = 2
 """Minimum number of rows above a row that is recognized as their sum."""
 MIN_SUMMED_SHARE = 0.5
 """Minimum share of the numbers that are sums in a row whose label names a total. The others may be percentages."""
+MIN_UNNAMED_SUM = 100
+"""Minimum largest number of a sum with an unknown label. Smaller numbers are often sums of others by chance."""
 _TOLERANCE = 1e-6
 _TOTAL = re.compile(
     r"(?:(?:grand|sub|over-?all|net|final)[ -]?)?totals?|sub-?totals?|sum|average|avg\.?|mean|median"
@@ -54,8 +57,8 @@ class TotalRows:
         if self._is_total(labels, numbers):
             self.start_group()
             return True
-        self._all.add(numbers)
-        self._group.add(numbers)
+        self._all.add(numbers, len(labels))
+        self._group.add(numbers, len(labels))
         return False
 
     def start_group(self) -> None:
@@ -70,19 +73,24 @@ class TotalRows:
         if labels and _TOTAL_OF.fullmatch(labels[0]):
             # "Total War" and "Total SA" are names. Such a label counts only if the numbers are sums.
             return any(sums.match(numbers, MIN_SUMMED_SHARE) for sums in (self._group, self._all))
-        is_bare = not labels and self._has_text
-        return is_bare and any(sums.match(numbers, 1.0) for sums in (self._group, self._all))
+        if not self._has_text or (labels and max(map(abs, numbers.values())) < MIN_UNNAMED_SUM):
+            return False
+        # Whatever its label, a sum lacks a text that the rows above have, e.g. "All of North" the name of a seller.
+        every = (self._group, self._all)
+        return any(len(labels) < sums.labels and sums.match(numbers, 1.0) for sums in every)
 
 
 class _Sums:
-    """The sums of some rows by column."""
+    """The sums of some rows by column, and how many texts each row has at least."""
 
     def __init__(self) -> None:
         self.rows = 0
+        self.labels = sys.maxsize
         self.sums: dict[int, float] = {}
 
-    def add(self, numbers: dict[int, int | float]) -> None:
+    def add(self, numbers: dict[int, int | float], labels: int) -> None:
         self.rows += 1
+        self.labels = min(self.labels, labels)
         for at, number in numbers.items():
             self.sums[at] = self.sums.get(at, 0.0) + number
 

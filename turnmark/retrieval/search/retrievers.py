@@ -25,7 +25,7 @@ from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.ranking.fusion import FusedRanking, RankedList, RankedRows, fuse, top_k_of
 from turnmark.retrieval.ranking.respelling import spell_codes, spell_words
 from turnmark.retrieval.search.opened_index import SearchableIndex
-from turnmark.retrieval.search.row_hits import with_rows
+from turnmark.retrieval.search.row_hits import search_depth, with_rows
 from turnmark.retrieval.storage.picture_store import PictureStore
 from turnmark.retrieval.tables.table_store import TableStore
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -63,7 +63,8 @@ class IndexRetriever(Retriever):
         raise NotImplementedError
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-        hit_lists = self.hits(self.ranked(queries, top_k))
+        depth = search_depth(self.index, top_k)
+        hit_lists = self.hits(self.ranked(queries, depth))
         return [with_rows(self.index, query, hits, top_k) for query, hits in zip(queries, hit_lists, strict=True)]
 
     def hits(self, fused_lists: Sequence[FusedRanking]) -> list[list[Hit]]:

@@ -1,9 +1,12 @@
-"""Adds rows of large tables to the hits of a search.
+"""Adds rows of large tables to the hits of a search, and limits the places that long tables take.
 
-The rows are not passages of the index, so no ranking contains them. They are found by their words. If a row has a
-larger share of the words of the query than every passage, rows come first. Otherwise they follow the better half of the
-passages. If a row has a word that no passage contains, rows follow the best passage alone: the other passages cannot
-answer what is asked about this word.
+The rows of a long table take one place in a ranking, and only if the message has a word of them. Its other passages
+follow all other hits. Without this, an answer in prose comes after many rows of a CSV file.
+
+The rows of large tables are not passages of the index, so no ranking contains them. They are found by their words. If a
+row has a larger share of the words of the query than every passage, rows come first. Otherwise they follow the better
+half of the passages. If a row has a word that no passage contains, rows follow the best passage alone: the other
+passages cannot answer what is asked about this word.
 """
 
 from __future__ import annotations
@@ -13,23 +16,61 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from turnmark.corpora.text.function_words import content_words
 from turnmark.retrieval.ranking.fusion import RankAndScore
 from turnmark.retrieval.search.opened_index import SearchableIndex
 from turnmark.retrieval.tables.row_finder import FoundRow, RowFinder
+from turnmark.retrieval.tables.search_words import remove_plural, search_words
 from turnmark.retrieval.types import Hit, Query
 
 ROWS_LIST = "rows"
 """Name of the ranking of rows in `Hit.found`."""
 COSINES_LIST = "dense"
 """Name in `Hit.found` of the best cosine of a row, as of a passage (`turnmark.retrieval.search.retrievers`)."""
+DEPTH_WITH_LONG_TABLES = 5
+"""Multiple of the hits that are ranked if there are long tables."""
 MIN_DIGITS = 5
 """Minimum digits of a number that is treated as a name. Smaller numbers and years occur in many rows by chance."""
 
 
+def search_depth(index: SearchableIndex, top_k: int) -> int:
+    """Return how many hits to rank, so that `top_k` are left if some are passages of long tables."""
+    return top_k * DEPTH_WITH_LONG_TABLES if index.tables and index.tables.long_tables else top_k
+
+
 def with_rows(index: SearchableIndex, query: Query, hits: Sequence[Hit], top_k: int) -> list[Hit]:
     """Return the hits of a query with the rows of large tables that are about it, at most `top_k`."""
+    leading, repeated = _one_place_per_table(index, query, hits)
+    return [*_with_found_rows(index, query, leading, top_k), *repeated][:top_k]
+
+
+def _one_place_per_table(index: SearchableIndex, query: Query, hits: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
+    """Return the hits that keep their places, and the passages of long tables that follow all others."""
+    if not index.tables or not index.tables.long_tables:
+        return list(hits), []
+    leading: list[Hit] = []
+    repeated: list[Hit] = []
+    shown: set[str] = set()
+    words = _words(" ".join(map(" ".join, map(content_words, query.texts()))))
+    for hit in hits:
+        table = index.tables.long_table_of(hit.passage)
+        if table is None or (table.name not in shown and words & _words(hit.passage.indexed_text)):
+            leading.append(hit)
+            shown |= {table.name} if table else set()
+        else:
+            repeated.append(hit)
+    lowest = min((hit.score for hit in leading), default=0.0)
+    repeated = [hit.model_copy(update={"score": min(hit.score, lowest)}) for hit in repeated] if leading else repeated
+    return leading, repeated
+
+
+def _words(text: str) -> set[str]:
+    return set(map(remove_plural, search_words(text)))
+
+
+def _with_found_rows(index: SearchableIndex, query: Query, hits: list[Hit], top_k: int) -> list[Hit]:
     if not index.row_finders:
-        return list(hits)
+        return hits
     best: dict[str, FoundRow] = {}
     has_own_words = False
     for text in query.texts():
@@ -43,7 +84,7 @@ def with_rows(index: SearchableIndex, query: Query, hits: Sequence[Hit], top_k: 
     rows = list(best.values()) if has_own_words else sorted(best.values(), key=lambda row: -row.share)
     rows = rows[: (top_k + 1) // 2]
     if not rows:
-        return list(hits)
+        return hits
     leads = max(row.share for row in rows) >= index.bm25.best_share(query.text)
     place = 0 if leads else min(len(hits), 1 if has_own_words else top_k // 2)
     found = _as_hits(rows, _cosines(index, query, rows), _scores(hits, place, len(rows)))

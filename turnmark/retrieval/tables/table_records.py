@@ -10,6 +10,11 @@ from pydantic import Field
 
 from turnmark.core.record import Record
 from turnmark.corpora.tables.column_types import CellValue, ColumnKind
+from turnmark.corpora.tables.markdown_tables import row_markdown
+from turnmark.corpora.types import Passage
+
+MAX_WHOLE_ROWS = 60
+"""Maximum rows of a table that is shown as a whole. One with more rows is a long table."""
 
 
 class TableColumn(Record):
@@ -51,6 +56,17 @@ class StoredTable(Record):
     start: int = Field(description="offset in the document of the stretch that shows or describes it")
     end: int = Field(description="offset after the stretch")
     index: str = Field(default="", description="name of its index if several are searched together")
+
+    def encloses(self, passage: Passage) -> bool:
+        """Return whether a passage consists of a part of the table or of rows of it."""
+        is_inside = passage.document == self.document and self.start <= passage.start and passage.end <= self.end
+        return is_inside or self.has_row(passage)
+
+    def has_row(self, passage: Passage) -> bool:
+        """Return whether a passage is a row of a large table. Its offsets are after the end of the document's text."""
+        if passage.document != self.document or passage.start <= self.end:
+            return False
+        return passage.header.startswith(f"{row_markdown([column.label for column in self.columns])}\n")
 
 
 class Basis(Record):

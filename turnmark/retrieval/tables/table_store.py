@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -9,15 +10,18 @@ from typing import Any, NamedTuple
 
 from turnmark.corpora.tables.column_types import CellValue
 from turnmark.corpora.text.function_words import content_words
-from turnmark.retrieval.tables.search_words import match_both_numbers, search_words
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.tables.search_words import match_both_numbers, remove_plural, search_words
 from turnmark.retrieval.tables.sql_names import quote_if_needed, quote_name, schema_names
 from turnmark.retrieval.tables.sql_queries import run_statement
-from turnmark.retrieval.tables.table_records import QueryResult, StoredTable, TablePart
+from turnmark.retrieval.tables.table_records import MAX_WHOLE_ROWS, QueryResult, StoredTable, TableColumn, TablePart
 from turnmark.retrieval.tables.tables_db import damage_error, numbers_where, parse_columns, read_rows
 
 WORD_WEIGHTS = (8.0, 6.0, 4.0, 5.0, 1.0)
 """Weights of a word in the name, title, section, labels and cells of a table."""
 _MAX_SEARCH_WORDS = 40
+MAX_SEARCHED_COLUMNS = 20
+"""Maximum columns of a table whose cells are compared with a message."""
 _FIELDS = tuple("name document title path sheet section page caption columns rows totals start end".split())
 
 
@@ -85,6 +89,15 @@ class TableStore:
             allowed[part.name] = numbers_where(part.path, part_where) if part_where is not None else set()
         return [each for each in self._all if each[1] in allowed[each[0].name]]
 
+    @cached_property
+    def long_tables(self) -> list[StoredTable]:
+        """The tables with more than `MAX_WHOLE_ROWS` rows."""
+        return [table for _, _, table in self._all if table.rows > MAX_WHOLE_ROWS]
+
+    def long_table_of(self, passage: Passage) -> StoredTable | None:
+        """Return the long table that a passage is a part of, or None if it has other text or is in no such table."""
+        return next((table for table in self.long_tables if table.encloses(passage)), None)
+
     def find(self, words: str, where: Mapping[str, str] | None = None) -> list[FoundTable]:
         """Return the tables that contain all of the words, best first; without such a table, those with most words.
 
@@ -126,6 +139,25 @@ class TableStore:
         return read_rows(
             part.path, f"SELECT {', '.join(map(quote_name, names))} FROM {quote_name(name)} ORDER BY rowid LIMIT ?", [n]
         )
+
+    def cells_within(self, table: StoredTable, text: str) -> list[tuple[TableColumn, str]]:
+        """Return the columns of text with their different cells that occur in a text, apart from case and plural.
+
+        The words around a cell are not looked at: "men" occurs in "women".
+        """
+        part = next((part for part in self.parts if not self.is_joint or part.name == table.index), None)
+        columns = [column for column in table.columns if column.type == "text"][:MAX_SEARCHED_COLUMNS]
+        if part is None or not columns:
+            return []
+        words = text.lower().split()
+        plurals = (f"{word}s" for word in words), (re.sub("y$", "ies", word) for word in words)
+        within = "\n".join((text, *(" ".join(form) for form in (words, map(remove_plural, words), *plurals))))
+        selects = [
+            f"SELECT DISTINCT {at}, {name} FROM {quote_name(table.name.rpartition('.')[2])} WHERE length({name}) > 1 "
+            f"AND (instr(?1, {name}) OR instr(?1, lower({name})))"
+            for at, name in enumerate(quote_name(column.name) for column in columns)
+        ]
+        return [(columns[at], cell) for at, cell in read_rows(part.path, " UNION ALL ".join(selects), [within])]
 
     def run(self, statement: str) -> QueryResult:
         """Run one SELECT over the tables (`turnmark.retrieval.tables.sql_queries`).

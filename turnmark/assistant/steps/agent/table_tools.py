@@ -6,7 +6,7 @@ The result of a statement is a numbered source. Its citation carries the stateme
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 
 from turnmark.assistant.citations.provenance import format_cell_value
@@ -14,19 +14,24 @@ from turnmark.assistant.llm.prompts.context_budget import count_tokens, shorten
 from turnmark.assistant.llm.prompts.tool_definitions import (
     COUNT_ID,
     MAX_ARGUMENT_CHARACTERS,
-    SQL_ID,
     Result,
     define_tool,
     fitting_lines,
     short_line,
 )
 from turnmark.assistant.steps.answer.answer_llm import format_section
-from turnmark.assistant.steps.retrieve.long_tables import MAX_WHOLE_ROWS, count_rows, is_row_of
+from turnmark.assistant.steps.answer.computed_sources import (
+    MAX_CELL_CHARACTERS,
+    computed_source,
+    format_rows,
+    table_place,
+)
+from turnmark.assistant.steps.retrieve.long_tables import count_rows
 from turnmark.assistant.steps.step_results import Computation, SourceList
 from turnmark.core.plural import count_phrase
 from turnmark.core.untrusted import escape_marks, one_line, quote_lines
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.tables.table_records import QueryResult, StoredTable, TableColumn
+from turnmark.retrieval.tables.table_records import MAX_WHOLE_ROWS, QueryResult, StoredTable, TableColumn
 from turnmark.retrieval.tables.table_store import FoundTable, TableStore
 from turnmark.retrieval.types import Hit
 
@@ -52,10 +57,7 @@ MAX_HINT_VALUES = 6
 """Maximum values of a column of text that a hint lists."""
 MAX_HINT_ROWS, MAX_HINT_CELL_CHARACTERS = 2, 40
 """Rows that are shown of a table that the message names and no section shows, and maximum characters of their cells."""
-MAX_CELL_CHARACTERS = 200
-"""Maximum characters of a cell that is shown to the model."""
 _MAX_UNIT_CHARACTERS = 20
-_ARROW = " › "
 
 
 class TableTools:
@@ -89,7 +91,7 @@ class TableTools:
         """Yield lines with the name, place, columns and first rows of a table, and the words that it lacks."""
         table = found.table
         lacks = f"; lacks {short_line(', '.join(found.lacks), MAX_ARGUMENT_CHARACTERS)}" if found.lacks else ""
-        yield f"{table.name}: {_place(table)}; {_size(table)}{lacks}"
+        yield f"{table.name}: {table_place(table)}; {_size(table)}{lacks}"
         yield f"  columns: {', '.join(_columns(table, MAX_LISTED_COLUMNS, labels=True))}"
         yield from self._first_rows(table, MAX_SAMPLE_ROWS, MAX_LISTED_COLUMNS, MAX_CELL_CHARACTERS)
 
@@ -103,13 +105,13 @@ class TableTools:
         """Run a statement, and return its rows as a numbered source."""
         result = self.store.run(statement)
         remarks = "\n".join(_remarks(statement, result))
-        text = _format_rows(result, tokens - count_tokens(statement) - count_tokens(remarks))
+        text = format_rows(result, tokens - count_tokens(statement) - count_tokens(remarks))
         found = count_phrase(len(result.rows) + result.cut, "row")
         if len(result.rows) == 1 and not result.cut:
             found = short_line(" | ".join(map(format_cell_value, result.rows[0])), MAX_ARGUMENT_CHARACTERS)
         if not result.tables:
             return Result(f"{quote_lines(text)}\nIt reads no table, so it is no source.", found)
-        passage = _source(statement, text, result.tables)
+        passage = computed_source(statement, text, result.tables)
         self.sources.computed[passage.id] = Computation(statement, result)
         [number] = self.sources.number([Hit(passage=passage, score=0.0)])
         return Result(f"{format_section(number, passage)}\n{remarks}".strip(), f"{found} [{number}]")
@@ -138,7 +140,7 @@ class TableTools:
         }
         lines = []
         for name, table in [*(tables | related).items()][:MAX_RELATED_HINTS]:
-            marks = "".join(f"[{number}]" for number in numbers_of.get(name, ())) or escape_marks(_place(table))
+            marks = "".join(f"[{number}]" for number in numbers_of.get(name, ())) or escape_marks(table_place(table))
             size = _size(table)
             if name in numbers_of and table.rows > MAX_WHOLE_ROWS:
                 shown = sum(count_rows(self.sources.hits[number - 1].passage) for number in numbers_of[name])
@@ -159,42 +161,7 @@ def _is_named(table: StoredTable, message: str) -> bool:
 def _shows(passage: Passage, table: StoredTable) -> bool:
     """Return whether a passage shows a part of a table."""
     overlaps = passage.document == table.document and table.start < passage.end and passage.start < table.end
-    return overlaps or is_row_of(passage, table)
-
-
-def _source(statement: str, text: str, tables: Sequence[StoredTable]) -> Passage:
-    """Return the result of a statement as a source, at the place of the first table that it read."""
-    first = tables[0]
-    places = [first.section or first.sheet or first.caption]
-    for table in tables[1:]:
-        places.append(_place(table) if table.document != first.document else table.section or table.sheet)
-    return Passage(
-        id=f"{SQL_ID}{statement}",
-        document=first.document,
-        title=first.title,
-        path=first.path,
-        section="; ".join(dict.fromkeys(filter(None, places))),
-        page=first.page,
-        index=first.index,
-        text=text,
-        start=first.start,
-        end=first.end,
-    )
-
-
-def _format_rows(result: QueryResult, tokens: int) -> str:
-    """Return the rows of a result as text, as many as fit, below their column names."""
-
-    def lines(most: int) -> list[str]:
-        shown = [" | ".join(result.columns)]
-        for row in result.rows[:most]:
-            shown.append(" | ".join(short_line(format_cell_value(value), MAX_CELL_CHARACTERS) for value in row))
-        left = len(result.rows) - most + result.cut
-        return shown + ([f"… and {count_phrase(left, 'more row')}"] if left > 0 else [])
-
-    if not result.rows:
-        return f"{' | '.join(result.columns)}\n(no rows)"
-    return shorten("\n".join(fitting_lines(lines, len(result.rows), tokens)), tokens)
+    return overlaps or table.has_row(passage)
 
 
 def _remarks(statement: str, result: QueryResult) -> Iterator[str]:
@@ -244,14 +211,6 @@ def _describe_column(column: TableColumn, labels: bool) -> str:
     if labels and column.unparsed:
         words.append(f"({count_phrase(column.unparsed, 'cell')} NULL, see {column.text_name})")
     return " ".join(words)
-
-
-def _place(table: StoredTable) -> str:
-    """Return the document of a table and its place there, in one line."""
-    path = table.path or table.document
-    page = f"page {table.page}" if table.page else ""
-    where = _ARROW.join(filter(None, (path, table.section or table.sheet, table.caption)))
-    return short_line(", ".join(filter(None, (where, page))), 2 * MAX_ARGUMENT_CHARACTERS)
 
 
 def _size(table: StoredTable) -> str:

@@ -15,6 +15,7 @@ from itertools import product
 from turnmark.assistant.citations.marks import ITEM_MARK, TextLine, lines_of, without_item_mark
 from turnmark.assistant.steps.answer.answer_collection import answer_about_collection
 from turnmark.assistant.steps.answer.answer_counts import count_mentions
+from turnmark.assistant.steps.answer.answer_totals import answer_total
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.assistant.steps.step_results import (
     Assessment,
@@ -466,6 +467,7 @@ class AnswerByQuotes:
         draft = (
             answer_about_collection(turn, understood, evidence, assessment)
             or count_mentions(turn, evidence, assessment)
+            or answer_total(turn, evidence, assessment)
             or quote_parts(turn, understood, evidence, assessment)
             or refuse(turn, evidence, assessment)
         )

@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from turnmark.corpora.tables.markdown_tables import row_markdown, tables_of
+from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.tables.table_records import StoredTable
 from turnmark.retrieval.tables.table_store import TableStore
 from turnmark.retrieval.types import Hit, Retriever
 
-MAX_WHOLE_ROWS = 60
-"""Maximum rows of a table that is shown as a whole."""
 MAX_SHOWN_ROWS = 10
 """Number of shown rows of a longer table after which further passages with its rows are left out."""
 
@@ -25,18 +22,18 @@ class LongTables:
     """The long tables of an index, whose rows are shown in part."""
 
     def __init__(self, store: TableStore) -> None:
-        self._long = [table for table in store.tables() if table.rows > MAX_WHOLE_ROWS]
+        self._store = store
 
     def consists_of_rows(self, passage: Passage) -> bool:
         """Return whether a passage is nothing but rows of a long table."""
-        return self.table_of(passage) is not None
+        return self._store.long_table_of(passage) is not None
 
     def limit_rows(self, hits: Iterable[Hit]) -> list[Hit]:
         """Return the hits, but none with rows of a long table of which earlier hits show `MAX_SHOWN_ROWS` rows."""
         shown: Counter[str] = Counter()
         kept = []
         for hit in hits:
-            table = self.table_of(hit.passage)
+            table = self._store.long_table_of(hit.passage)
             if table is None or shown[table.name] < MAX_SHOWN_ROWS:
                 kept.append(hit)
             if table is not None:
@@ -47,35 +44,17 @@ class LongTables:
         """Yield a line for each long table with rows in some passages that says how many rows they leave out."""
         shown: Counter[str] = Counter()
         for passage in passages:
-            if (table := self.table_of(passage)) is not None:
+            if (table := self._store.long_table_of(passage)) is not None:
                 shown[table.name] += count_rows(passage)
-        for table in self._long:
+        for table in self._store.long_tables:
             if table.name in shown:
                 yield f"… {table.rows - shown[table.name]:,} more rows: sql table {table.name}"
-
-    def table_of(self, passage: Passage) -> StoredTable | None:
-        """Return the long table that a passage is a part of, or None if it has other text or is in no such table."""
-        return next((table for table in self._long if is_within(passage, table)), None)
 
 
 def long_tables(retriever: Retriever | None) -> LongTables | None:
     """Return the long tables that a retriever searches, or None if it has no tables."""
     store = retriever.tables() if retriever is not None else None
     return LongTables(store) if store is not None else None
-
-
-def is_within(passage: Passage, table: StoredTable) -> bool:
-    """Return whether a passage consists of a part of a table or of rows of it."""
-    return passage.document == table.document and (
-        (table.start <= passage.start and passage.end <= table.end) or is_row_of(passage, table)
-    )
-
-
-def is_row_of(passage: Passage, table: StoredTable) -> bool:
-    """Return whether a passage is a row of a large table. Its offsets are after the end of the document's text."""
-    if passage.document != table.document or passage.start <= table.end:
-        return False
-    return passage.header.startswith(f"{row_markdown([column.label for column in table.columns])}\n")
 
 
 def count_rows(passage: Passage) -> int:
