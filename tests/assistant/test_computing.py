@@ -19,7 +19,6 @@ from turnmark.assistant.sessions.export import mtrag_files, transcript
 from turnmark.assistant.sessions.session_files import new_session, read_session
 from turnmark.assistant.steps.agent.document_tools import DocumentTools
 from turnmark.assistant.steps.agent.table_tools import MAX_HINT_ROWS, MAX_HINTS, MAX_RELATED_HINTS
-from turnmark.assistant.steps.retrieve.long_tables import long_tables
 from turnmark.assistant.steps.retrieve.retrieve_sections import grow_sections
 from turnmark.assistant.steps.step_results import Evidence
 from turnmark.assistant.steps.turn_state import Turn
@@ -370,7 +369,7 @@ def test_text_on_both_sides_of_a_long_table_is_two_sources(home, tmp_path) -> No
     text = f"# Passes\n\nBefore the passes.\n\n| name | number | place |\n|---|---|---|\n{rows}\nAfter the passes.\n"
     build_index(notes(tmp_path, passes=text), "t", retriever="bm25")
     retriever = open_retriever("bm25", Index.open("t"))
-    long = long_tables(retriever)
+    long = retriever.tables()
     assert long is not None
     found = retriever.search([Query(text="before after passes")], 50)[0]
     hits = sorted((hit for hit in found if "the passes" in hit.passage.text), key=lambda hit: hit.passage.start)

@@ -62,10 +62,10 @@ COMPUTED = {
     "What is the sum of amount for Furniture?": ("Sum of Amount: **1320 €** (Category: Furniture; rows: 30) [1]", 30),
     "How many expenses at Coop?": ("Number of expenses: **30** (Shop: Coop; rows: 30) [1]", 30),
     "How often did we pay at Zoë & Söhne in 2024?": (
-        "Number of rows: **30** (Shop: Zoë & Söhne; Date: 2024; rows: 30) [1]", 30,
+        "Number of rows: **30** (Date: 2024; Shop: Zoë & Söhne; rows: 30) [1]", 30,
     ),
     "What is the highest amount for travel?": (
-        "Highest Amount: **89.5 €** – Zoë & Söhne (Category: Travel; rows: 30) [1]", 30,
+        "Highest Amount: **89.5 €** – 2024-03-06, Zoë & Söhne, Travel (Category: Travel; rows: 30) [1]", 30,
     ),
     "What is the average amount in January 2024?": ("Average of Amount: **15 €** (Date: 2024-01; rows: 30) [1]", 30),
     "How many shops are there?": ("Number of Shop: **3** (rows: 90) [1]", 90),

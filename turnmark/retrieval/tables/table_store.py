@@ -152,8 +152,9 @@ class TableStore:
         words = text.lower().split()
         plurals = (f"{word}s" for word in words), (re.sub("y$", "ies", word) for word in words)
         within = "\n".join((text, *(" ".join(form) for form in (words, map(remove_plural, words), *plurals))))
+        source = f"FROM {quote_name(table.name.rpartition('.')[2])} WHERE length"
         selects = [
-            f"SELECT DISTINCT {at}, {name} FROM {quote_name(table.name.rpartition('.')[2])} WHERE length({name}) > 1 "
+            f"SELECT DISTINCT {at}, {name} {source}({name}) BETWEEN 2 AND {len(text) + 2} "
             f"AND (instr(?1, {name}) OR instr(?1, lower({name})))"
             for at, name in enumerate(quote_name(column.name) for column in columns)
         ]

@@ -30,7 +30,7 @@ from turnmark.assistant.steps.agent.picture_tool import LOOK_TOOL, PictureTool, 
 from turnmark.assistant.steps.agent.table_tools import TABLE_TOOLS, TableTools
 from turnmark.assistant.steps.agent.unread_sections import UnreadSections
 from turnmark.assistant.steps.answer.answer_llm import format_section
-from turnmark.assistant.steps.retrieve.long_tables import long_tables
+from turnmark.assistant.steps.retrieve.long_tables import limit_rows, rows_left_out
 from turnmark.assistant.steps.retrieve.retrieve_sections import grow_sections, hits_of_parts, join_passages
 from turnmark.assistant.steps.step_results import Evidence, SourceList
 from turnmark.assistant.steps.turn_state import Turn
@@ -99,8 +99,8 @@ class DocumentTools:
         store = retriever.tables()
         self.computing = TableTools(turn.message, store, self.sources) if store is not None and store.tables() else None
         """Computes over the tables of the documents, or None if there are none."""
-        self.long = long_tables(retriever) if self.computing else None
-        """Shows few rows of long tables in what a search finds, or None if there are no tables."""
+        self.long = store if self.computing else None
+        """The tables of which few rows are shown if they are long, or None if there are no tables."""
         if self.computing:
             self.tools += TABLE_TOOLS
         pictures = retriever.pictures()
@@ -174,7 +174,7 @@ class DocumentTools:
         new = [hit for hit in hits if self._number_of(hit.passage) is None]
         known = {self._number_of(hit.passage): None for hit in hits if hit not in new}
         limit = min(tokens, MAX_SEARCH_TOKENS)
-        few = self.long.limit_rows(new) if self.long else new
+        few = limit_rows(self.long, new) if self.long else new
         grown = grow_sections(self.retriever, few, limit, self.long, adjacent=False) if few else []
         shown, numbers = self._show(grown)
         left_out = [hit.passage for hit in new if self._number_of(hit.passage) is None]
@@ -182,7 +182,7 @@ class DocumentTools:
         if known:
             texts.append(f"Also found, and shown above: {_marks(number for number in known if number)}.")
         if self.long:
-            texts += self.long.remarks([self.sources.hits[number - 1].passage for number in numbers])
+            texts += rows_left_out(self.long, [self.sources.hits[number - 1].passage for number in numbers])
         if left_out:
             texts.append(f"Also found, and only named (read shows them by number):\n{self.unread.named(left_out)}")
         found = [f"{count_phrase(len(numbers), 'section')} {_marks(numbers)}".strip()] if numbers else []

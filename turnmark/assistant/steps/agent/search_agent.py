@@ -28,7 +28,6 @@ from turnmark.assistant.llm.prompts.structured_output import WrittenText, comple
 from turnmark.assistant.llm.prompts.tool_definitions import MAX_NAME_CHARACTERS, Result
 from turnmark.assistant.steps.agent.document_tools import DocumentTools
 from turnmark.assistant.steps.answer.answer_llm import draft_of_model, turn_prompt
-from turnmark.assistant.steps.retrieve.long_tables import LongTables, long_tables
 from turnmark.assistant.steps.retrieve.retrieve_sections import SectionSearch, interleave
 from turnmark.assistant.steps.step_results import (
     Assessment,
@@ -42,6 +41,7 @@ from turnmark.assistant.steps.understand.prompt_languages import languages_to_se
 from turnmark.assistant.types import ToolUse, Usage
 from turnmark.core.plural import count_phrase
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.tables.table_store import TableStore
 from turnmark.retrieval.types import Hit
 
 MAX_ROUNDS, MAX_CALLS_PER_ROUND = 8, 8
@@ -74,9 +74,9 @@ class ToolSearch(SectionSearch):
         hits = interleave(_near_best(part.hits) for part in parts)
         return [hit for hit in hits if not is_navigation(hit.passage)] or hits
 
-    def long_tables(self, turn: Turn) -> LongTables | None:
-        """Return what shows few rows of long tables, or None if the model cannot compute over the others."""
-        return long_tables(turn.retriever) if isinstance(turn.generator, ToolGenerator) else None
+    def long_tables(self, turn: Turn) -> TableStore | None:
+        """Return the tables that are shown in part if they are long, or None if the model cannot compute over them."""
+        return turn.retriever.tables() if turn.retriever and isinstance(turn.generator, ToolGenerator) else None
 
     def __call__(
         self, turn: Turn, understood: UnderstoodMessage, found: Evidence | None, assessment: Assessment | None, /

@@ -103,28 +103,24 @@ def _stated(question: TotalQuestion, computed: Computation) -> str:
     """Return the result, the conditions and the number of rows that it rests on, with a citation mark."""
     result, table = computed.result, question.table
     names = total_words()[question.language]["names"]
-    labels = {column.name: column.label for column in table.columns}
-    conditions = [f"{labels[name]}: {cells[0]}" for name, cells in question.cells.items()]
-    conditions += [f"{labels[name]}: {start}" for name, start in question.date.items()]
     rows = sum(basis.count for basis in result.basis[:1]) or len(result.rows) + result.cut
-    facts = escape_marks(
-        one_line("; ".join([*conditions, f"{names['rows']}: {group_digits(rows, question.language)}"]))
-    )
+    facts = (*question.tests.values(), f"{names['rows']}: {group_digits(rows, question.language)}")
+    stated = escape_marks(one_line("; ".join(facts)))
     if question.kind == "list":
         shown = [column.label for column in table.columns]
         lines = [row_markdown(shown), rule_below(shown)]
         lines += [row_markdown([escape_marks(format_cell_value(cell or "")) for cell in row]) for row in result.rows]
         more = [f"… {rows - MAX_LISTED_ROWS}"] if rows > MAX_LISTED_ROWS else []
         return "\n\n".join(
-            [f"{escape_marks(one_line(table.title))} ({facts}) [1]", "\n".join(lines[: MAX_LISTED_ROWS + 2]), *more]
+            [f"{escape_marks(one_line(table.title))} ({stated}) [1]", "\n".join(lines[: MAX_LISTED_ROWS + 2]), *more]
         )
     value, *_ = result.rows[0]
     column = question.number.label if question.number else question.noun
     column = names["sum"].replace("{column}", column) if question.grouped else column
     name = escape_marks(one_line(names[question.kind].replace("{column}", column or names["rows"])))
-    holders = [format_cell_value(row[1]) for row in result.rows if len(row) > 1 and row[0] == value]
-    key = f" – {escape_marks(', '.join(dict.fromkeys(holders)))}" if holders else ""
-    return f"{name}: **{_shown(value, question.number)}**{key} ({facts}) [1]"
+    tied = [", ".join(map(format_cell_value, row[1:])) for row in result.rows if row[0] == value]
+    key = f" – {escape_marks('; '.join(dict.fromkeys(tied)))}" if question.keys and question.number else ""
+    return f"{name}: **{_shown(value, question.number)}**{key} ({stated}) [1]"
 
 
 def _shown(value: object, column: TableColumn | None) -> str:

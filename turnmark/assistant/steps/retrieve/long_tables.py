@@ -12,49 +12,34 @@ from collections.abc import Iterable, Iterator, Sequence
 from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.tables.table_store import TableStore
-from turnmark.retrieval.types import Hit, Retriever
+from turnmark.retrieval.types import Hit
 
 MAX_SHOWN_ROWS = 10
 """Number of shown rows of a longer table after which further passages with its rows are left out."""
 
 
-class LongTables:
-    """The long tables of an index, whose rows are shown in part."""
-
-    def __init__(self, store: TableStore) -> None:
-        self._store = store
-
-    def consists_of_rows(self, passage: Passage) -> bool:
-        """Return whether a passage is nothing but rows of a long table."""
-        return self._store.long_table_of(passage) is not None
-
-    def limit_rows(self, hits: Iterable[Hit]) -> list[Hit]:
-        """Return the hits, but none with rows of a long table of which earlier hits show `MAX_SHOWN_ROWS` rows."""
-        shown: Counter[str] = Counter()
-        kept = []
-        for hit in hits:
-            table = self._store.long_table_of(hit.passage)
-            if table is None or shown[table.name] < MAX_SHOWN_ROWS:
-                kept.append(hit)
-            if table is not None:
-                shown[table.name] += count_rows(hit.passage)
-        return kept
-
-    def remarks(self, passages: Sequence[Passage]) -> Iterator[str]:
-        """Yield a line for each long table with rows in some passages that says how many rows they leave out."""
-        shown: Counter[str] = Counter()
-        for passage in passages:
-            if (table := self._store.long_table_of(passage)) is not None:
-                shown[table.name] += count_rows(passage)
-        for table in self._store.long_tables:
-            if table.name in shown:
-                yield f"… {table.rows - shown[table.name]:,} more rows: sql table {table.name}"
+def limit_rows(store: TableStore, hits: Iterable[Hit]) -> list[Hit]:
+    """Return the hits, but none with rows of a long table of which earlier hits show `MAX_SHOWN_ROWS` rows."""
+    shown: Counter[str] = Counter()
+    kept = []
+    for hit in hits:
+        table = store.long_table_of(hit.passage)
+        if table is None or shown[table.name] < MAX_SHOWN_ROWS:
+            kept.append(hit)
+        if table is not None:
+            shown[table.name] += count_rows(hit.passage)
+    return kept
 
 
-def long_tables(retriever: Retriever | None) -> LongTables | None:
-    """Return the long tables that a retriever searches, or None if it has no tables."""
-    store = retriever.tables() if retriever is not None else None
-    return LongTables(store) if store is not None else None
+def rows_left_out(store: TableStore, passages: Sequence[Passage]) -> Iterator[str]:
+    """Yield a line for each long table with rows in some passages that says how many rows they leave out."""
+    shown: Counter[str] = Counter()
+    for passage in passages:
+        if (table := store.long_table_of(passage)) is not None:
+            shown[table.name] += count_rows(passage)
+    for table in store.long_tables:
+        if table.name in shown:
+            yield f"… {table.rows - shown[table.name]:,} more rows: sql table {table.name}"
 
 
 def count_rows(passage: Passage) -> int:

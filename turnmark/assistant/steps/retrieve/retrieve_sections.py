@@ -16,7 +16,7 @@ from itertools import pairwise, zip_longest
 from turnmark.assistant.llm.prompts.context_budget import PASSAGE_MARK_TOKENS, count_tokens
 from turnmark.assistant.llm.prompts.history import sections_room
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
-from turnmark.assistant.steps.retrieve.long_tables import LongTables
+from turnmark.assistant.steps.retrieve.long_tables import limit_rows
 from turnmark.assistant.steps.step_results import Assessment, Evidence, Part, PartEvidence, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.understand_rules import understand, with_topic
@@ -25,6 +25,7 @@ from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.text.segmentation import words
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.search.task_passages import ranked_by
+from turnmark.retrieval.tables.table_store import TableStore
 from turnmark.retrieval.types import Hit, Query, Retriever, continues, section_of
 
 TOKENS_PER_FURTHER_PART = 800
@@ -118,15 +119,15 @@ class SectionSearch(SingleSearch):
             return hits
         long = self.long_tables(turn)
         tokens = round(self.tokens_share * (turn.config.tokens + TOKENS_PER_FURTHER_PART * (len(parts) - 1)))
-        few = long.limit_rows(hits) if long else hits
+        few = limit_rows(long, hits) if long else hits
         return read_sections(turn, parts, few, tokens, long=long, adjacent=self.adds_adjacent)
 
     def hits_to_read(self, parts: Sequence[PartEvidence]) -> list[Hit]:
         """Return the hits to show, best first."""
         return hits_of_parts(parts)
 
-    def long_tables(self, turn: Turn) -> LongTables | None:  # noqa: ARG002
-        """Return what shows few rows of long tables, or None if sections contain all rows."""
+    def long_tables(self, turn: Turn) -> TableStore | None:  # noqa: ARG002
+        """Return the tables that are shown in part if they are long, or None if sections contain all rows."""
         return None
 
 
@@ -265,7 +266,7 @@ def read_sections(
     tokens: int,
     previous: str = "",
     *,
-    long: LongTables | None = None,
+    long: TableStore | None = None,
     adjacent: bool = True,
 ) -> list[Hit]:
     """Return the sections of hits, within `tokens` and within the room of the model's context.
@@ -293,7 +294,7 @@ def grow_sections(
     retriever: Retriever | None,
     hits: Sequence[Hit],
     tokens: int,
-    long: LongTables | None = None,
+    long: TableStore | None = None,
     *,
     adjacent: bool = True,
 ) -> list[Hit]:
@@ -334,7 +335,7 @@ def _tokens_used(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]
     return sum(_token_cost(_join_source(source).passage) for source in _grouped_sources(read, documents))
 
 
-def _extend_section(hit: Hit, document: Sequence[Passage], read: list[Hit], room: int, long: LongTables | None) -> None:
+def _extend_section(hit: Hit, document: Sequence[Passage], read: list[Hit], room: int, long: TableStore | None) -> None:
     """Add the passages around a hit in its section to `read`, in both directions, within `room` tokens.
 
     Args:
@@ -350,7 +351,7 @@ def _extend_section(hit: Hit, document: Sequence[Passage], read: list[Hit], room
         cost = 0 if passage.id in read_ids else count_tokens(passage.text) + 1  # 1 for the white space between them
         if position not in (first - 1, last + 1) or used + cost > room:
             continue
-        if long is not None and long.consists_of_rows(passage):
+        if long is not None and long.long_table_of(passage):
             continue
         first = min(first, position)
         last = max(last, position)
