@@ -173,7 +173,7 @@ def test_lists_and_deletes_sessions(named, turnmark):
 
 def test_output_on_a_pipe_has_no_control_sequences(home, turnmark, monkeypatch):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    lines = [QUESTION, "Thanks\x1b[31m\x9b2J!", "/no\x1b[2J\tthing", "/why", "/help", "/clear", "/quit", "never read"]
+    lines = [QUESTION, "Thanks\x1b[31m\x9b2J!", "/no\x1b[2J\tthing", "/why", "/help", "/clear", "exit", "never read"]
     ran = turnmark("chat", "--index", "demo", stdin="\n".join(lines))
     assert ran.code == 0
     assert not set("\x1b\x9b\r") & set(ran.out + ran.err)

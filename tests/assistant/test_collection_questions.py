@@ -137,11 +137,40 @@ def test_long_list_is_shortened(home, tmp_path):
     assert answer.endswith(f"\n- … and {40 - MAX_LISTED_DOCUMENTS} more")
 
 
-def test_documents_about_words_are_counted(shelf):
+def test_documents_about_something_are_ranked(shelf):
     reply = shelf.reply([], "What files do you have about sync?")
-    assert reply.answer.startswith("“sync” is found")
-    assert "- Sync [" in reply.answer
-    assert "is found" not in shelf.reply([], "What files do you have about gardening?").answer
+    assert reply.answer == "The documents nearest to “sync”:\n\n- Sync [1]"
+    assert "nearest to" not in shelf.reply([], "What files do you have about gardening?").answer
+
+
+@pytest.mark.parametrize(
+    ("message", "heading", "end"),
+    [
+        ("summarize tour.md", "Tour", "- Chapter 1: Start\n- Chapter 2: Return\n\nA summary takes a language"),
+        ("What does the tour say?", "Tour", "- Chapter 1: Start"),
+        ("what is in chapter 2", "Tour › Chapter 2: Return", "A summary takes"),
+        ("Was steht in Kapitel 2?", "Tour › Chapter 2: Return", "Eine Zusammenfassung braucht"),
+        ("résume tour.md", "Tour", "Un résumé demande"),
+        ("¿Qué dice el capítulo 2?", "Tour › Chapter 2: Return", "Un resumen necesita"),
+        ("第二章讲了什么？", "", ""),
+        ("第2章讲了什么？", "Tour › Chapter 2: Return", "总结需要"),
+        ("tour.mdを要約して", "Tour", "要約には"),
+        ("summarize the gardening guide", "", ""),
+    ],
+)
+def test_a_named_document_is_outlined(shelf, tmp_path, message, heading, end):
+    chapters = "## Chapter 1: Start\n\nGo north.\n\n## Chapter 2: Return\n\nThe ferry sails back.\n"
+    folder = notes(tmp_path / "tours", tour=f"# Tour\n\nA walk.\n\n{chapters}", ferry="# Ferry\n\nThe ferry is red.\n")
+    build_index(folder, "tours", retriever="bm25")
+    answer = assistant_over("tours").reply([], message).answer
+    assert answer.startswith(f"{heading} [1]\n") if heading else "--generator" not in answer
+    assert end in answer
+
+
+def test_a_question_that_names_a_document_is_searched_in_it(shelf):
+    reply = shelf.reply([], "what is listed in theme.md?")
+    assert {citation.title for citation in reply.citations} == {"Theme"}
+    assert {hit.title for search in reply.trace.searches for hit in search.hits} == {"Theme"}
 
 
 def test_earlier_questions_are_repeated(shelf):
@@ -172,7 +201,7 @@ def test_a_summary_takes_a_model(shelf):
     chat = shelf.chat()
     chat.ask("What does a theme change?")
     answer = chat.ask("summarize the documents").answer  # not a request to shorten the last answer
-    assert answer.startswith("A summary of the documents takes a language model (`--generator`).")
+    assert answer.startswith("A summary takes a language model (`--generator`).")
     assert answer.endswith("There are 3 documents:\n\n- Plans\n- Sync\n- Theme")
 
 

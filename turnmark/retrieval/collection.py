@@ -95,7 +95,7 @@ class Collection:
         """Return the documents under a filter (`Query.where`), by id."""
         if not self.hidden:
             return self.store.documents(where)
-        counts = Counter(text.document for text in self._texts(where))
+        counts = Counter(text.document for text in self.texts(where))
         return [
             row.model_copy(update={"passages": counts[row.document]})
             for row in self.store.documents(where)
@@ -157,7 +157,8 @@ class Collection:
         in_turns = [line for rank in zip_longest(*lines.values()) for line in rank if line is not None]
         return Occurrences(len(documents), dict(times.most_common()), titles, len(sections), line_count, in_turns)
 
-    def _texts(self, where: Mapping[str, str] | None) -> Iterator[StoredText]:
+    def texts(self, where: Mapping[str, str] | None = None) -> Iterator[StoredText]:
+        """Yield all passages under a filter, a document after the other."""
         return (text for text in self.store.texts(where) if text.id not in self.hidden)
 
     def _contents(self, where: Mapping[str, str] | None) -> Iterator[tuple[StoredText, str]]:
@@ -173,7 +174,7 @@ class Collection:
         for finder in self.rows:
             for name, table in finder.shown(where or {}):
                 shown.setdefault(name, []).append(table)
-        for text in self._texts(where):
+        for text in self.texts(where):
             first, document = text.document != document, text.document
             lacks_title = titled and first and text.title and not _contains_title(text.text, text.title)
             own = _remove_tables(text, shown[text.document]) if text.document in shown else text.text

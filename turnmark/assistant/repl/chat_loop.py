@@ -38,6 +38,8 @@ from turnmark.retrieval.types import Query
 HISTORY_FILE = "chat_history"
 LOADING_SECONDS = 10.0
 """Maximum time that the exiting process waits for models that are being loaded."""
+LEAVE_WORDS = ("quit", "exit", "bye", ":q")
+"""Messages that leave the chat like `/quit`."""
 MENU_LINES = 5
 CHECKING_STATUS = "checking the answer …"
 NEWS_POLL_SECONDS = 0.2
@@ -116,6 +118,7 @@ def handle_line(chat: TerminalChat, line: str) -> bool:
     try:
         chat.settle()
         chat.take_news()
+        line = "/quit" if line.lower() in LEAVE_WORDS else line
         if line.startswith("/"):
             run_command(chat, line)
         else:

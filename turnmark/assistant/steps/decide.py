@@ -15,7 +15,7 @@ from turnmark.assistant.steps.answer.answer_totals import long_table_of
 from turnmark.assistant.steps.answer.total_questions import asks_to_compute
 from turnmark.assistant.steps.retrieve.identifiers import judge_identifiers
 from turnmark.assistant.steps.step_results import Assessment, Evidence, PartEvidence, assess
-from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.turn_state import MIN_KNOWN_SHARE, Turn
 from turnmark.assistant.steps.understand.understand_rules import terms_of
 from turnmark.assistant.steps.verify.claim_support import coverage, language_of_sources, stems
 from turnmark.assistant.types import Judgment
@@ -66,10 +66,6 @@ def _grade_part(turn: Turn, part: PartEvidence, level: float | None) -> Judgment
 
 def _is_foreign(turn: Turn) -> bool:
     return bool(turn.languages) and turn.language not in turn.languages
-
-
-MIN_KNOWN_SHARE = 0.4
-"""Minimum share of a word's terms in one passage of the index for the word to count as known."""
 
 
 def _reason_to_doubt(turn: Turn, part: PartEvidence) -> str:

@@ -38,6 +38,21 @@ class Part:
 
 
 @dataclass(frozen=True)
+class NamedDocument:
+    """The document that a message names.
+
+    Attributes:
+        document: its id.
+        heading: the named heading in it, or "" for the whole document.
+        language: if the message asks for an overview of it, the language of the reply; otherwise "".
+    """
+
+    document: str
+    heading: str = ""
+    language: str = ""
+
+
+@dataclass(frozen=True)
 class UnderstoodMessage:
     """The result of the understand step.
 
@@ -46,12 +61,19 @@ class UnderstoodMessage:
         asked: the question of the message in the spelling of the documents; it may be the message itself.
         form: name of the form that found it, or "" for the chosen one.
         fallback: why the step fell back to rules, a `FailureKind`, or "" if it did not.
+        named: the document that the message names, in which is searched.
     """
 
     understanding: Understanding
     asked: str
     form: str = ""
     fallback: str = ""
+    named: NamedDocument | None = None
+
+    @property
+    def where(self) -> Mapping[str, str]:
+        """The filter of the search (`Query.where`)."""
+        return {"document": self.named.document} if self.named else {}
 
     @property
     def parts(self) -> tuple[Part, ...]:

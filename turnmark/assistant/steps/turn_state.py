@@ -21,6 +21,9 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import Hit, Query, Retriever
 
+MIN_KNOWN_SHARE = 0.4
+"""Minimum share of a word's terms in one passage of the index for the word to count as known."""
+
 
 class StepResult(Protocol):
     """What a step found."""

@@ -1,7 +1,7 @@
 """The phrases by which messages are understood, from the table `phrases.toml`.
 
-All languages share one implementation of requests for a revision. For everything else English has separate rules in
-each step, and the other languages share one implementation, which reads the same fields for each of them.
+All languages share one implementation, which reads the same fields for each of them. For the split of a message into
+questions, English has its own rules.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def phrases_of(message: str, likely: tuple[str, ...] = ()) -> Phrases:
 
 
 def english_phrases() -> Phrases:
-    """Return the English phrases."""
+    """Return the phrases of English."""
     phrases = phrases_in(ENGLISH)
     assert phrases is not None
     return phrases

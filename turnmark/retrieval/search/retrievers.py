@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.text.segmentation import words
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.collection import Collection
@@ -101,9 +102,9 @@ class IndexRetriever(Retriever):
         return shares
 
     def respell(self, text: str) -> str:
-        language = language_of(text, tuple(self.index.manifest.languages))
-        if language and self.index.manifest.languages and language not in self.index.manifest.languages:
-            return spell_codes(text, self.index.bm25)
+        languages = tuple(self.index.manifest.languages) or (ENGLISH,)
+        if ENGLISH not in languages or (language_of(text, languages) or languages[0]) != ENGLISH:
+            return spell_codes(text, self.index.bm25)  # a form of a word that no document has is no typing error
         has_words = self.index.manifest.embedder is not None or self.index.row_finders
         exists = self._exists if has_words else None
         return spell_words(spell_codes(text, self.index.bm25), self.index.bm25, self._words_with, exists)

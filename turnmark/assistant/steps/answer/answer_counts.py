@@ -1,22 +1,23 @@
 """Answer questions about which documents mention some words, by a count over all documents and without a model.
 
-Only plain forms such as "which pages mention conda?" are recognized; those of other languages are in the field
-`mentions` of `phrases.toml`. If no document has these words, the answer step
-quotes documents as usual.
+Only plain forms such as "which pages mention conda?" are recognized: the field `mentions` of `phrases.toml`. If no
+document has these words, the answer step quotes documents as usual.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import islice
 
 from turnmark.assistant.steps.step_results import Assessment, Draft, Evidence, SourceList
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.types import Judgment
-from turnmark.assistant.wording.phrases import possible_phrases
+from turnmark.assistant.wording.phrases import english_phrases, possible_phrases
 from turnmark.assistant.wording.reply_texts import COUNTED_TEXT, MORE_TEXT, in_language
 from turnmark.core.untrusted import escape_marks, one_line
-from turnmark.corpora.text.function_words import content_words
+from turnmark.corpora.text.function_words import content_words, function_words_of
 from turnmark.corpora.text.languages import ENGLISH, without_elision
 from turnmark.corpora.text.segmentation import words_with_spans
 from turnmark.corpora.types import Passage
@@ -28,109 +29,75 @@ MAX_LISTED_DOCUMENTS = 30
 MAX_MENTIONED_WORDS = 5
 """Maximum words that a question may ask for without quotation marks around them."""
 COUNTED_JUDGMENT = Judgment(decision="answer", confidence=1.0, reason="counted in all documents")
-_DOCUMENTS = (
-    r"(?:pages?|files?|documents?|docs|chapters?|sections?|notes?|articles?|recipes?|posts?|e?mails?|messages?|letters?"
-    r"|reports?|papers?|entr(?:y|ies))"
-)
-_ASKS = re.compile(
-    rf"""(?: (?:which|what|how\s+many)\s+ (?:of\s+(?:the|my|our)\s+)? {_DOCUMENTS}\s+
-             (?:mentions?|contains?\s+the\s+(?:word|term|phrase)) \s+ (?P<what>.+?)
-           | (?:where|(?:in\s+)?(?:which|what|how\s+many)\s+{_DOCUMENTS}) \s+
-             (?:is|are)\s+(?P<where>.+?)\s+mentioned(?:\s+in)?
-         ) \s*[?.!]*""",
-    re.IGNORECASE | re.VERBOSE,
-)
 _QUOTED_WORDS = re.compile(r"""["“”„'‘’`«「『]\s*(?P<words>[^"“”„`«»「」『』]+?)\s*["“”'’`»」』]""")
-_ARTICLE = re.compile(r"(?:an?|the|any)\s+", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[,;\"“”]|\b(?:and|or|but|not|nor|without)\b", re.IGNORECASE)
 
 
 def mentioned_words(message: str) -> str:
     """Return the words that a message asks to be located; an empty text if it asks something else."""
     message = message.strip().lstrip("¿ ")
-    asks = _ASKS.fullmatch(message)
-    if asks is not None:
-        return _plain_words((asks["what"] or asks["where"]).strip(), ENGLISH)
-    for phrases in possible_phrases(message):
-        asks = phrases.mentions.fullmatch(message)
-        if asks is not None:
+    for phrases in (english_phrases(), *possible_phrases(message)):
+        if asks := phrases.mentions.fullmatch(message):
             what = next(text for name, text in asks.groupdict().items() if name.startswith("what") and text)
             return _plain_words(what.strip(), phrases.language)
     return ""
 
 
 def _plain_words(what: str, language: str) -> str:
-    """Return the words to count without quotation marks or articles around them, or "" if it is not clear which."""
+    """Return the words to count without quotation marks or an article around them, or "" if it is not clear which."""
     if quoted := _QUOTED_WORDS.fullmatch(what):
-        words = quoted["words"].strip()
-        is_clear = True
+        words, is_clear = quoted["words"].strip(), True
     else:
-        words = _without_articles(what, language)
-        is_clear = (
-            bool(content_words(words, language))
-            and not _SEPARATOR.search(words)
-            and len(words.split()) <= MAX_MENTIONED_WORDS
-        )
+        words = _without_article(what, language)
+        is_clear = bool(content_words(words, language)) and len(words.split()) <= MAX_MENTIONED_WORDS
+        is_clear = is_clear and not _SEPARATOR.search(words)
     is_expression = words.startswith("/") and words.endswith("/")  # to `Collection.grep`
     return words if is_clear and not is_expression and len(words) <= MAX_PATTERN_CHARACTERS else ""
 
 
-def _without_articles(what: str, language: str) -> str:
-    """Return a phrase without the articles, or other function words, before its first content word."""
-    if language == ENGLISH:
-        article = _ARTICLE.match(what)
-        return what[article.end() :] if article else what
-    named = set(content_words(what, language))
-    for word, start, end in words_with_spans(what):
+def _without_article(what: str, language: str) -> str:
+    """Return a phrase without the function word, or the elided word, at its beginning."""
+    for word, _, end in islice(words_with_spans(what), 1):
         term = without_elision(word, language)
-        if term in named:
-            return what[start if term == word else end - len(term) :]
+        if term in function_words_of(language):
+            return what[end:].lstrip()
+        return what if term == word else what[end - len(term) :]
     return what
 
 
-def count_mentions(turn: Turn, evidence: Evidence, assessment: Assessment) -> Draft | None:
+def count_mentions(turn: Turn, assessment: Assessment) -> Draft | None:
     """Return an answer that lists the documents with the words that a message asks for, or None for other messages.
 
-    The decision becomes `answer`.
+    It is also None if no document has the words. The decision becomes `answer`.
     """
-    words = mentioned_words(turn.message)
-    if turn.evidence is not None or not words:
-        return None
-    return count_words(turn, evidence, assessment, words, turn.language)
-
-
-def count_words(turn: Turn, evidence: Evidence, assessment: Assessment, words: str, language: str) -> Draft | None:
-    """Return an answer that lists the documents with some words, or None if no document has them.
-
-    The decision becomes `answer`.
-    """
-    if turn.retriever is None:
-        return None
-    collection = turn.retriever.collection()
+    words, language = mentioned_words(turn.message), turn.language
+    collection = turn.retriever.collection() if turn.retriever and words else None
     occurrences = collection.grep(words) if collection else None
-    if occurrences is None or not occurrences.times:
+    if turn.retriever is None or occurrences is None or not occurrences.times:
         return None
     cited = {line.document: line for line in reversed(occurrences.lines)}
-    listed = list(occurrences.times)[:MAX_LISTED_DOCUMENTS]
-    hits = []
-    for document in listed:
+    labels, sources = [], SourceList(Evidence(()))
+    for document in list(occurrences.times)[:MAX_LISTED_DOCUMENTS]:
         line = cited[document]
         place = Passage(id="", document=document, title="", text="", start=line.start, end=line.start)
-        passages = turn.retriever.neighbors(place)
-        hits += [Hit(passage=passage, score=0.0) for passage in passages if passage.id == line.passage]
-    sources = SourceList(evidence)
-    times, held = sum(occurrences.times.values()), len(occurrences.times)
-    rows = [
-        f"- {escape_marks(one_line(hit.passage.title or document))} [{number}]"
-        for document, hit, number in zip(listed, hits, sources.number(hits), strict=True)
-    ]
-    more = in_language(MORE_TEXT, language).replace("{number}", group_digits(held - len(listed), language))
-    rows += [f"- … {more}"] if held > len(listed) else []
+        passage = next(each for each in turn.retriever.neighbors(place) if each.id == line.passage)
+        (number,) = sources.number([Hit(passage=passage, score=0.0)])
+        labels.append(f"{escape_marks(one_line(passage.title or document))} [{number}]")
+    found = len(occurrences.times)
+    heading = _heading(words, sum(occurrences.times.values()), found, occurrences.documents, language)
+    text = "\n".join([escape_marks(one_line(heading)), "", *list_rows(labels, language, found)])
     assessment = replace(assessment, judgment=COUNTED_JUDGMENT)
     assessment.report(turn)
-    heading = _heading(words, times, held, occurrences.documents, language)
-    text = "\n".join([escape_marks(one_line(heading)), "", *rows])
     return Draft(text, assessment, answers=(text,), claims="").with_sources(sources)
+
+
+def list_rows(labels: Sequence[str], language: str, count: int = 0, limit: int = MAX_LISTED_DOCUMENTS) -> list[str]:
+    """Return the items of a list up to a limit; the last one says how many of `count`, or of all, follow."""
+    rows = [f"- {label}" for label in labels[:limit]]
+    rest = (count or len(labels)) - len(rows)
+    if rest:
+        rows.append(f"- … {in_language(MORE_TEXT, language).replace('{number}', group_digits(rest, language))}")
+    return rows
 
 
 def _heading(words: str, times: int, found: int, documents: int, language: str) -> str:

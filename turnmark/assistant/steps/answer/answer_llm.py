@@ -19,7 +19,6 @@ from turnmark.assistant.llm.prompts.history import earlier_turns
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
 from turnmark.assistant.llm.prompts.structured_output import WrittenText, number_lines
 from turnmark.assistant.steps.answer.answer_collection import answer_about_collection
-from turnmark.assistant.steps.answer.answer_counts import count_mentions
 from turnmark.assistant.steps.answer.answer_quotes import quote_parts, refuse
 from turnmark.assistant.steps.step_results import (
     Assessment,
@@ -256,9 +255,7 @@ class AnswerBySmallModel:
     def __call__(
         self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence, assessment: Assessment, /
     ) -> Draft:
-        draft = answer_about_collection(turn, understood, evidence, assessment) or count_mentions(
-            turn, evidence, assessment
-        )
+        draft = answer_about_collection(turn, understood, assessment)
         quotation = None if draft else quote_parts(turn, understood, evidence, assessment)
         if quotation is not None and assessment.judgment.decision == "answer":
             written, answer = self._write(turn, understood, quotation)

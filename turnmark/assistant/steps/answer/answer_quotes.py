@@ -14,7 +14,6 @@ from itertools import product
 
 from turnmark.assistant.citations.marks import ITEM_MARK, TextLine, lines_of, without_item_mark
 from turnmark.assistant.steps.answer.answer_collection import answer_about_collection
-from turnmark.assistant.steps.answer.answer_counts import count_mentions
 from turnmark.assistant.steps.answer.answer_totals import answer_total
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.assistant.steps.step_results import (
@@ -465,8 +464,7 @@ class AnswerByQuotes:
         self, turn: Turn, understood: UnderstoodMessage, evidence: Evidence, assessment: Assessment, /
     ) -> Draft:
         draft = (
-            answer_about_collection(turn, understood, evidence, assessment)
-            or count_mentions(turn, evidence, assessment)
+            answer_about_collection(turn, understood, assessment)
             or answer_total(turn, evidence, assessment)
             or quote_parts(turn, understood, evidence, assessment)
             or refuse(turn, evidence, assessment)

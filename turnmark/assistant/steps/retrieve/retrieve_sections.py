@@ -216,7 +216,8 @@ def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[
 
 def _whole_query(turn: Turn, understood: UnderstoodMessage) -> Query:
     """Return `turn_query` for the message of a turn."""
-    return turn_query(understood.understanding, turn.history, understood.asked, turn.languages)
+    query = turn_query(understood.understanding, turn.history, understood.asked, turn.languages)
+    return query.model_copy(update={"where": understood.where})
 
 
 def _message_query(turn: Turn, understood: UnderstoodMessage) -> Query:
@@ -234,7 +235,7 @@ def _query(turn: Turn, understood: UnderstoodMessage, part: Part, narrower_query
         variants = (part.question,) if part.question != part.text else ()
         standalone = understood.understanding.standalone
         history = () if standalone else turn.history
-        query = Query(text=part.text, history=history, standalone=standalone, variants=variants)
+        query = Query(text=part.text, history=history, standalone=standalone, variants=variants, where=understood.where)
     return _with_variants(query, (*part.phrases, narrower_query))
 
 

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -19,7 +20,7 @@ from turnmark.assistant.wording.phrases import fold
 from turnmark.corpora.text.languages import UNSPACED_LANGUAGES
 from turnmark.corpora.types import Message
 
-CollectionTopic = Literal["count", "list", "newest", "oldest", "first", "last", "asked", "help", "summarize"]
+CollectionTopic = Literal["about", "count", "list", "newest", "oldest", "first", "last", "asked", "help", "summarize"]
 TOPICS: tuple[CollectionTopic, ...] = get_args(CollectionTopic)
 
 MAX_QUESTION_CHARACTERS = 200
@@ -31,7 +32,7 @@ class CollectionQuestion:
     """What a message about the collection asks for.
 
     Attributes:
-        words: what the listed documents have to mention, or "" for all documents.
+        words: what the listed documents are about, or "" for all documents.
         language: code of the row that recognized it, whose replies are used.
     """
 
@@ -41,7 +42,7 @@ class CollectionQuestion:
 
     def text(self, name: str) -> str:
         """Return a reply in the language of the message, such as `help` or `documents`."""
-        return _rows()[self.language][f"{name}_text"]
+        return rows()[self.language][f"{name}_text"]
 
 
 def collection_question(message: str, history: Sequence[Message] = ()) -> CollectionQuestion | None:
@@ -53,40 +54,33 @@ def collection_question(message: str, history: Sequence[Message] = ()) -> Collec
     if len(message) > MAX_QUESTION_CHARACTERS:
         return None
     folded = fold(message)
-    for language in _rows():
-        if asks := _about(language).fullmatch(message.strip()):
-            return CollectionQuestion("list", language, asks["what"].strip())
-        for topic in TOPICS:
-            if _pattern(language, topic).fullmatch(folded):
-                question = CollectionQuestion(topic, language)
-                return None if _may_mean_something_else(question, folded, history) else question
+    for language, topic in product(rows(), TOPICS):
+        if asks := pattern_of(language, topic).fullmatch(folded):
+            question = CollectionQuestion(topic, language, asks[asks.lastindex] if asks.lastindex else "")
+            return None if _may_mean_something_else(question, folded, history) else question
     return None
 
 
 def _may_mean_something_else(question: CollectionQuestion, folded: str, history: Sequence[Message]) -> bool:
     """Return whether a message only asks for the newest or oldest, after talk about something else."""
-    if question.topic not in ("newest", "oldest") or re.search(_rows()[question.language]["docs"], folded):
+    if question.topic not in ("newest", "oldest") or re.search(rows()[question.language]["docs"], folded):
         return False
     earlier = [message.content for message in history if message.role == "user"]
     return bool(earlier) and collection_question(earlier[-1]) is None
 
 
 @cache
-def _rows() -> Mapping[str, Mapping[str, str]]:
+def rows() -> Mapping[str, Mapping[str, str]]:
+    """Return the table: language -> field -> pattern or text."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
 
 @cache
-def _pattern(language: str, topic: CollectionTopic) -> re.Pattern[str]:
-    row = _rows()[language]
-    core = row[topic]
+def pattern_of(language: str, field: str) -> re.Pattern[str]:
+    """Return the pattern of a field for a whole folded message, with polite words; the only group is `{name}`."""
+    row = rows()[language]
+    core = row[field].replace("{name}", "(.{1,80}?)")
     for name in ("there", "where", "docs"):
         core = core.replace(f"{{{name}}}", row[name])
     gap = " ?" if language in UNSPACED_LANGUAGES else " "
     return re.compile(rf"(?:(?:{row['polite']}){gap})*(?:{core})(?:{gap}(?:{row['polite']}))*")
-
-
-@cache
-def _about(language: str) -> re.Pattern[str]:
-    pattern = _rows()[language]["about"].replace("{what}", "(?P<what>.{1,60}?)")
-    return re.compile(rf"{pattern}\s*[?.!？。！]*", re.IGNORECASE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from turnmark.assistant.steps.step_results import UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
@@ -18,6 +19,7 @@ from turnmark.assistant.steps.understand.compound_questions import is_question, 
 from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.edit_requests import is_instruction
 from turnmark.assistant.steps.understand.long_message import question_in
+from turnmark.assistant.steps.understand.named_documents import named_document
 from turnmark.assistant.types import Understanding
 from turnmark.assistant.wording.phrases import Phrases, fold, phrases_of
 from turnmark.corpora.text.function_words import content_words
@@ -49,10 +51,13 @@ class UnderstandingByRules:
         languages = turn.languages
         asked = question_in(turn.message, lambda question: refers_back(question, languages), languages)
         is_question = not is_conversational(asked) and not is_instruction(turn.history, asked)
+        named = None
         if is_question and turn.retriever is not None and turn.evidence is None:
-            asked = turn.retriever.respell(asked)
-        understanding = understand(turn.history, asked, languages)
-        return UnderstoodMessage(understanding, asked, "rules")
+            collection = turn.retriever.collection()
+            named = named_document(asked, collection) if collection else None
+            asked = asked if named else turn.retriever.respell(asked)
+        understood = UnderstoodMessage(understand(turn.history, asked, languages), asked, "rules")
+        return replace(understood, named=named)
 
 
 def understand(
