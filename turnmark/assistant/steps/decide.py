@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from turnmark.assistant.citations.marks import lines_of
-from turnmark.assistant.steps.answer.answer_totals import long_table_of
-from turnmark.assistant.steps.answer.total_questions import asks_to_compute
+from turnmark.assistant.steps.answer.answer_totals import table_to_compute
 from turnmark.assistant.steps.retrieve.identifiers import judge_identifiers
 from turnmark.assistant.steps.step_results import Assessment, Evidence, PartEvidence, assess
 from turnmark.assistant.steps.turn_state import MIN_KNOWN_SHARE, Turn
@@ -75,7 +74,7 @@ def _reason_to_doubt(turn: Turn, part: PartEvidence) -> str:
         return ""
     if name := _unknown_name(turn, part):
         return f"“{name}” is in no passage"
-    table = long_table_of(turn, part) if asks_to_compute(part.text) else None
+    table = table_to_compute(turn, part)
     return f"it takes a model that computes over {table.rows:,} rows" if table else ""
 
 

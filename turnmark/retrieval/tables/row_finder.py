@@ -25,7 +25,7 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.storage.passage_store import StoredText
 from turnmark.retrieval.tables.search_words import match_both_numbers, remove_plural, search_words
 from turnmark.retrieval.tables.sql_names import quote_name
-from turnmark.retrieval.tables.table_records import TableColumn, TablePart
+from turnmark.retrieval.tables.table_records import StoredTable, TablePart
 from turnmark.retrieval.tables.tables_db import (
     cell_expressions,
     damage_error,
@@ -50,7 +50,8 @@ _CELL_SEPARATOR = "\x1f"
 _IRREGULAR = re.compile(r"[|<]|[^\S \x1f]| (?=[ \x1f])|\x1f |^ | $")
 """Matches joined cells that a row of Markdown does not show unchanged."""
 _FIELDS = tuple(
-    "name document title path section columns rows date first_row first_offset row_room shown_rows start end".split()
+    """name document title path section columns rows start end date first_row first_offset row_room shown_rows number
+    """.split()
 )
 
 
@@ -69,21 +70,12 @@ class TableExcerpt(NamedTuple):
     head: str
 
 
-class _LargeTable(NamedTuple):
-    name: str
-    document: str
-    title: str
-    path: str
-    section: str
-    columns: tuple[TableColumn, ...]
-    rows: int
+class _LargeTable(StoredTable):
     date: str
     first_row: int
     first_offset: int
     row_room: int
     shown_rows: int
-    start: int
-    end: int
     number: int
 
     @property
@@ -109,14 +101,9 @@ class RowFinder:
     @cached_property
     def _tables(self) -> list[_LargeTable]:
         names = ", ".join(map(quote_name, _FIELDS))
-        rows = self._read(
-            f'SELECT {names}, "number" FROM turnmark_tables WHERE "first_row" IS NOT NULL ORDER BY "number"'
-        )
-        tables = []
-        for row in rows:
-            fields = dict(zip((*_FIELDS, "number"), row, strict=True))
-            tables.append(_LargeTable(**{**fields, "columns": parse_columns(self._part.path, fields["columns"])}))
-        return tables
+        rows = self._read(f'SELECT {names} FROM turnmark_tables WHERE "first_row" IS NOT NULL ORDER BY "number"')
+        fields = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
+        return [_LargeTable(**{**each, "columns": parse_columns(self._part.path, each["columns"])}) for each in fields]
 
     def has_rows(self) -> bool:
         """Return whether there is a large table."""

@@ -31,10 +31,14 @@ MAX_NAMED_COLUMNS = 12
 MAX_DECIMALS = 4
 
 
-def long_table_of(turn: Turn, part: PartEvidence) -> StoredTable | None:
-    """Return the long table of which the best hit of a part shows rows, or None."""
-    store = turn.retriever.tables() if turn.retriever and part.hits else None
-    return store.long_table_of(part.hits[0].passage) if store else None
+def table_to_compute(turn: Turn, part: PartEvidence) -> StoredTable | None:
+    """Return the long table over which a part asks to compute, or None.
+
+    It is the table of the best hit, or of any hit if the part asks to add up.
+    """
+    store = turn.retriever.tables() if turn.retriever and asks_to_compute(part.text) else None
+    hits = part.hits if asks_to_compute(part.text, ("average", "sum", "overall")) else part.hits[:1]
+    return next((table for hit in hits if (table := store.long_table_of(hit.passage))), None) if store else None
 
 
 def answer_total(turn: Turn, evidence: Evidence, assessment: Assessment) -> Draft | None:
@@ -78,7 +82,7 @@ def _chosen_column(turn: Turn, store: TableStore) -> TotalQuestion | None:
 
 def _needs_model(turn: Turn, evidence: Evidence, assessment: Assessment) -> Draft | None:
     """Return the reply to a message that asks to add up over a long table, and is not understood without a model."""
-    table = long_table_of(turn, evidence.parts[0])
+    table = table_to_compute(turn, replace(evidence.parts[0], hits=evidence.parts[0].hits[:1]))
     if table is None or not asks_to_compute(turn.message, ("highest", "lowest", "average", "sum", "overall")):
         return None
     words = total_words().get(turn.language, total_words()[ENGLISH])
