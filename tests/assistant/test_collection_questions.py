@@ -202,7 +202,7 @@ def test_a_summary_takes_a_model(shelf):
     chat.ask("What does a theme change?")
     answer = chat.ask("summarize the documents").answer  # not a request to shorten the last answer
     assert answer.startswith("A summary takes a language model (`--generator`).")
-    assert answer.endswith("There are 3 documents:\n\n- Plans\n- Sync\n- Theme")
+    assert answer.endswith("There are 3 documents:\n\n- Plans [1]\n- Sync [2]\n- Theme [3]")
 
 
 def test_a_follow_up_returns_to_the_topic_before(shelf):

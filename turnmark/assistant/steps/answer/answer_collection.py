@@ -11,9 +11,9 @@ from dataclasses import replace
 
 from turnmark.assistant.config import MAX_HISTORY_MESSAGES
 from turnmark.assistant.steps.answer.answer_counts import (
-    COUNTED_JUDGMENT,
     MAX_LISTED_DOCUMENTS,
     count_mentions,
+    counted,
     group_digits,
     list_rows,
 )
@@ -31,7 +31,6 @@ from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.types import Judgment
 from turnmark.core.untrusted import ellipsize, escape_marks, one_line
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.storage.passage_store import DocumentEntry
 from turnmark.retrieval.types import Hit, Query, Retriever
 
@@ -50,116 +49,92 @@ def answer_about_collection(turn: Turn, understood: UnderstoodMessage, assessmen
 
     Documents that mention some words are counted. A summary is left to a model if there is one.
     """
+    retriever, named = turn.retriever, understood.named
     question = collection_question(understood.asked, turn.history)
-    named = understood.named
-    if named and named.language and question is None:
+    if question is None and named and named.language:
         question = CollectionQuestion("summarize", named.language)
-    if turn.evidence is not None or turn.retriever is None:
+    if retriever is None or turn.evidence is not None:
         return None
     if question is None:
         return count_mentions(turn, assessment)
-    if question.topic == "summarize" and turn.generator is not None:
-        return None
     if question.topic == "help":
         return _converse(turn, assessment, question.text("help"))
     if question.topic in ("first", "last", "asked"):
         return _converse(turn, assessment, _earlier_questions(turn, question))
-    collection = turn.retriever.collection()
-    if collection is None:
+    collection = retriever.collection()
+    left_to_model = question.topic == "summarize" and turn.generator is not None
+    is_unknown = question.topic == "about" and min(turn.word_shares([question.words]), default=1.0) < MIN_KNOWN_SHARE
+    if collection is None or left_to_model or is_unknown:
         return None
-    if question.topic == "summarize" and not named:
-        return _converse(turn, assessment, _overview(collection, question))
-    if question.topic == "about" and min(turn.word_shares([question.words]), default=1.0) < MIN_KNOWN_SHARE:
-        return None
-    if named and question.topic == "summarize":
-        text, sources = _outline(turn.retriever, named, question)
+    if question.topic == "summarize" and named:
+        text, sources = _outline(retriever, named, question)
     else:
-        text, sources = _listed_documents(turn.retriever, collection, question)
-    assessment = replace(assessment, judgment=COUNTED_JUDGMENT)
-    assessment.report(turn)
-    return Draft(text, assessment, answers=(text,), claims="").with_sources(sources)
-
-
-def _overview(collection: Collection, question: CollectionQuestion) -> str:
-    """Return the text that says that a summary takes a model, and lists the documents."""
-    entries = collection.documents()
-    rows = list_rows([_title(entry) for entry in entries], question.language)
-    heading = question.text("documents").replace("{number}", group_digits(len(entries), question.language))
-    return "\n\n".join((question.text("summary"), "\n".join([heading, "", *rows])))
+        text, sources = _listed_documents(retriever, collection.documents(), question)
+    return counted(turn, assessment, text, sources)
 
 
 def _listed_documents(
-    retriever: Retriever, collection: Collection, question: CollectionQuestion
+    retriever: Retriever, entries: Sequence[DocumentEntry], question: CollectionQuestion
 ) -> tuple[str, SourceList]:
-    """Return a list of all documents, or of the newest or oldest, and its sources: the beginning of each document."""
-    entries = collection.documents()
+    """Return the list of documents that a question asks for, and its sources: the beginning of each document."""
     number = group_digits(len(entries), question.language)
     text = question.text("documents")
-    labels = {entry.document: _title(entry) for entry in entries}
     if question.topic in ("newest", "oldest"):
-        dated = sorted((entry for entry in entries if entry.date), key=lambda entry: entry.date)
-        if question.topic == "newest":
-            dated.reverse()
-        entries = dated[:MAX_DATED_DOCUMENTS]
-        labels = {entry.document: f"{_title(entry)} ({one_line(entry.date)})" for entry in entries}
+        dated = [entry for entry in entries if entry.date]
+        newest_first = question.topic == "newest"
+        entries = sorted(dated, key=lambda entry: entry.date, reverse=newest_first)[:MAX_DATED_DOCUMENTS]
         text = question.text(question.topic if entries else "dateless")
-    if question.topic == "about":
-        entries, text = _nearest_documents(retriever, entries, question.words), question.text("about")
+    elif question.topic == "about":
+        (hits,) = retriever.search([Query(text=question.words)], NEAREST_PASSAGES)
+        by_id = {entry.document: entry for entry in entries}
+        nearest = dict.fromkeys(hit.passage.document for hit in hits if hit.passage.document in by_id)
+        entries = [by_id[document] for document in nearest][:MAX_DATED_DOCUMENTS]
+        text = question.text("about").replace("{words}", question.words)
     sources = SourceList(Evidence(()))
-    rows = [f"{labels[entry.document]}{_cite(sources, retriever, entry)}" for entry in entries[:MAX_LISTED_DOCUMENTS]]
-    rows += [labels[entry.document] for entry in entries[MAX_LISTED_DOCUMENTS:]]
-    text = text.replace("{number}", number).replace("{words}", question.words)
-    return "\n".join([text, "", *list_rows(rows, question.language)]).rstrip(), sources
+    rows = []
+    for entry in entries[:MAX_LISTED_DOCUMENTS]:
+        date = f" ({one_line(entry.date)})" if question.topic in ("newest", "oldest") else ""
+        first = min(_passages(retriever, entry.document), key=lambda passage: passage.start, default=None)
+        mark = f" [{sources.number([Hit(passage=first, score=0.0)])[0]}]" if first else ""
+        rows.append(f"{escape_marks(one_line(entry.title or entry.path or entry.document))}{date}{mark}")
+    listed = "\n".join(
+        [text.replace("{number}", number), "", *list_rows(rows, question.language, len(entries))]
+    ).rstrip()
+    return (f"{question.text('summary')}\n\n{listed}" if question.topic == "summarize" else listed), sources
 
 
-def _nearest_documents(retriever: Retriever, entries: Sequence[DocumentEntry], words: str) -> list[DocumentEntry]:
-    """Return the documents whose passages a search for some words finds first."""
-    (hits,) = retriever.search([Query(text=words)], NEAREST_PASSAGES)
-    by_id = {entry.document: entry for entry in entries}
-    found = dict.fromkeys(hit.passage.document for hit in hits)
-    return [by_id[document] for document in found if document in by_id][:MAX_DATED_DOCUMENTS]
+def _passages(retriever: Retriever, document: str) -> list[Passage]:
+    return retriever.neighbors(Passage(id="", document=document, title="", text="", start=0, end=0))
+
+
+_HEADING = re.compile(r"(#+) +(.*)")
 
 
 def _outline(retriever: Retriever, named: NamedDocument, question: CollectionQuestion) -> tuple[str, SourceList]:
     """Return the beginning of a document, or of the part under a heading, with the headings in it, and its source."""
-    passages = retriever.neighbors(Passage(id="", document=named.document, title="", text="", start=0, end=0))
-    rows = [(passage, line.rstrip()) for passage in passages for line in passage.text.splitlines() if line.strip()]
-    levels = [len(heading[0]) - 1 if (heading := _HEADING.match(line)) else 0 for _, line in rows]
-    texts = [line[level:].strip() for (_, line), level in zip(rows, levels, strict=True)]
-    first = texts.index(named.heading) if named.heading in texts else 0
-    upper = range(1, levels[first] + 1)
-    end = next((at for at in range(first + 1, len(rows)) if levels[at] in upper), len(rows))
-    lower = sorted({level for level in levels[first + 1 : end] if level})
-    headings = [texts[at] for at in range(first + 1, end) if levels[at] in lower[:1]]
-    begin = next((at for at in range(first, end) if not levels[at]), end)
-    lines = texts[begin : next((at for at in range(begin, end) if levels[at]), end)]
-    sources = SourceList(Evidence(()))
-    (number,) = sources.number([Hit(passage=rows[first][0], score=0.0)])
-    title = " › ".join(dict.fromkeys(filter(None, (passages[0].title, named.heading))))
+    sources, title, depth = SourceList(Evidence(())), "", 0
+    lines: list[str] = []
+    headings: dict[int, list[str]] = {}  # by their levels
+    passages = _passages(retriever, named.document)
+    for passage, line in ((each, line) for each in passages for line in each.text.splitlines() if line.strip()):
+        level, text = (len(found[1]), found[2]) if (found := _HEADING.match(line)) else (0, line.rstrip())
+        if not title and named.heading in ("", text, passage.title):
+            depth = level if named.heading == text else 0
+            title = " › ".join(dict.fromkeys(filter(None, (passage.title, named.heading))))
+            sources.number([Hit(passage=passage, score=0.0)])
+        elif title and 0 < level <= depth:
+            break
+        elif title and level:
+            headings.setdefault(level, []).append(escape_marks(text))
+        if title and not level and len(lines) < MAX_BEGINNING_LINES and (not lines or not headings):
+            lines.append(text)
     parts = (
-        f"{escape_marks(one_line(title))} [{number}]",
-        ellipsize(escape_marks("\n".join(lines[:MAX_BEGINNING_LINES])), MAX_BEGINNING_CHARACTERS),
-        "\n".join(list_rows(list(map(escape_marks, headings)), question.language, limit=MAX_OUTLINE_LINES)),
+        f"{escape_marks(one_line(title))} [1]",
+        ellipsize(escape_marks("\n".join(lines)), MAX_BEGINNING_CHARACTERS),
+        "\n".join(list_rows(headings[min(headings)], question.language, limit=MAX_OUTLINE_LINES)) if headings else "",
         question.text("summary"),
     )
     return "\n\n".join(filter(None, parts)), sources
-
-
-_HEADING = re.compile(r"#+ ")
-
-
-def _cite(sources: SourceList, retriever: Retriever, entry: DocumentEntry) -> str:
-    """Return the citation mark of the first passage of a document."""
-    passages = retriever.neighbors(Passage(id="", document=entry.document, title="", text="", start=0, end=0))
-    if not passages:
-        return ""
-    first = min(passages, key=lambda passage: passage.start)
-    (number,) = sources.number([Hit(passage=first, score=0.0)])
-    return f" [{number}]"
-
-
-def _title(entry: DocumentEntry) -> str:
-    return escape_marks(one_line(entry.title or entry.path or entry.document))
 
 
 def _earlier_questions(turn: Turn, question: CollectionQuestion) -> str:

@@ -86,6 +86,11 @@ def count_mentions(turn: Turn, assessment: Assessment) -> Draft | None:
     found = len(occurrences.times)
     heading = _heading(words, sum(occurrences.times.values()), found, occurrences.documents, language)
     text = "\n".join([escape_marks(one_line(heading)), "", *list_rows(labels, language, found)])
+    return counted(turn, assessment, text, sources)
+
+
+def counted(turn: Turn, assessment: Assessment, text: str, sources: SourceList) -> Draft:
+    """Return an answer that was counted or listed, and report the decision."""
     assessment = replace(assessment, judgment=COUNTED_JUDGMENT)
     assessment.report(turn)
     return Draft(text, assessment, answers=(text,), claims="").with_sources(sources)

@@ -24,8 +24,8 @@ _BLANK_LINES = re.compile(r"\n[ \t>]*\n\s*")
 def question_in(message: str, refers_back: Callable[[str], bool], likely: tuple[str, ...] = ()) -> str:
     """Return the question of a long message; the unchanged message if it is short or has none.
 
-    The question is looked for at the end, at the beginning, and then anywhere. One that refers to the text, such as
-    "What does this mean?", needs the text.
+    It is the short first or last paragraph that has a question, or both; then the sentence that ends or begins the
+    message, or else the last questions in it. One that refers to the text ("What does this mean?") needs the text.
 
     Args:
         refers_back: whether a question refers to the text before it.
@@ -33,32 +33,15 @@ def question_in(message: str, refers_back: Callable[[str], bool], likely: tuple[
     """
     if reading_words(message) < MIN_LONG_MESSAGE_WORDS:
         return message
-    question = _at_an_end(message, likely) or _anywhere(message, likely)
-    return message if not question or refers_back(question) else question
-
-
-def _at_an_end(message: str, likely: tuple[str, ...]) -> str:
-    """Return the short first or last paragraph that has a question, or both; without any, one that stands apart."""
-    paragraphs = [paragraph.strip() for paragraph in _BLANK_LINES.split(message) if paragraph.strip()]
-    if len(paragraphs) < 2:
-        return ""
-    ends = [end for end in (paragraphs[0], paragraphs[-1]) if reading_words(end) <= MAX_FRAME_WORDS]
-    asking = [end for end in ends if _questions(end, likely)]
-    return "\n\n".join(asking)
-
-
-def _anywhere(message: str, likely: tuple[str, ...]) -> str:
-    """Return the question that ends the message, or begins it, or the last ones inside it."""
     asked = _questions(message, likely)
-    if not asked:
-        return ""
-    spans = sentences(message)
-    last = message[spans[-1][0] : spans[-1][1]].strip()
-    first = message[spans[0][0] : spans[0][1]].strip()
-    for end in (last, first):
-        if end in asked:
-            return end
-    return " ".join(asked[-MAX_QUESTIONS:])
+    paragraphs = [paragraph.strip() for paragraph in _BLANK_LINES.split(message) if paragraph.strip()]
+    ends = [end for end in (paragraphs[0], paragraphs[-1]) if reading_words(end) <= MAX_FRAME_WORDS]
+    question = "\n\n".join(end for end in ends if _questions(end, likely)) if len(paragraphs) > 1 else ""
+    if not question:
+        at_ends = [message[start:end].strip() for start, end in sentences(message)]
+        alone = next((end for end in (at_ends[-1], at_ends[0]) if end in asked), "")
+        question = alone or " ".join(asked[-MAX_QUESTIONS:])
+    return message if not question or refers_back(question) else question
 
 
 def _questions(text: str, likely: tuple[str, ...]) -> list[str]:

@@ -8,7 +8,6 @@ searched, too. A message with its own subject is searched alone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -21,7 +20,7 @@ from turnmark.assistant.steps.understand.edit_requests import is_instruction
 from turnmark.assistant.steps.understand.long_message import question_in
 from turnmark.assistant.steps.understand.named_documents import named_document
 from turnmark.assistant.types import Understanding
-from turnmark.assistant.wording.phrases import Phrases, fold, phrases_of
+from turnmark.assistant.wording.phrases import Phrases, english_phrases, fold, phrases_of
 from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.text.languages import without_elision
 from turnmark.corpora.text.segmentation import UNSPACED_LETTER, reading_words, words, words_with_spans
@@ -30,14 +29,6 @@ from turnmark.corpora.types import Message
 MAX_TOPIC_TERMS = 6
 """Maximum terms of a topic."""
 
-_PROCEDURE = re.compile(
-    r"\bhow (do|can|should|would|could|might) (i|we|you|one|he|she|it|they|people|somebody|someone)\b|\bhow to\b"
-    r"|\bhow (is|are) .{3,60} (made|done|prepared|built|cooked|installed|set up)\b"
-    r"|\b(steps?|instructions?|procedure|walk me through|guide me|recipe|show me how)\b"
-    r"|\bwhat (do|should|must) (i|we|you) do\b|\bwhat (do|does) (i|we|you|one|he|she|they) (have|need) to\b"
-    r"|\bwhat('s| is) the (best |right |proper )?way to\b",
-    re.IGNORECASE,
-)
 MAX_PARTS = 8
 """Maximum parts of a message; further ones are joined to the last."""
 
@@ -60,11 +51,7 @@ class UnderstandingByRules:
         return replace(understood, named=named)
 
 
-def understand(
-    history: Sequence[Message],
-    message: str,
-    languages: tuple[str, ...] = (),
-) -> Understanding:
+def understand(history: Sequence[Message], message: str, languages: tuple[str, ...] = ()) -> Understanding:
     """Understand a message by rules.
 
     Args:
@@ -79,7 +66,9 @@ def understand(
     if is_instruction(history, message):
         return Understanding(kind="revision", rewrite=message, sub_questions=(message,))
     carried, rewrite = with_topic(history, message, languages)
-    parts = _limit_parts(split_questions(message, languages))
+    parts = split_questions(message, languages)
+    if len(parts) > MAX_PARTS:  # no question is lost
+        parts = (*parts[: MAX_PARTS - 1], " ".join(parts[MAX_PARTS - 1 :]))
     is_compound = len(parts) > 1
     return Understanding(
         standalone=not carried,
@@ -91,21 +80,9 @@ def understand(
     )
 
 
-def _limit_parts(parts: Sequence[str]) -> tuple[str, ...]:
-    """Join the parts beyond `MAX_PARTS` to the last one, so that no question is lost."""
-    if len(parts) <= MAX_PARTS:
-        return tuple(parts)
-    return (*parts[: MAX_PARTS - 1], " ".join(parts[MAX_PARTS - 1 :]))
-
-
-def _complete_parts(
-    parts: Sequence[str],
-    history: Sequence[Message],
-    languages: tuple[str, ...],
-) -> tuple[str, ...]:
+def _complete_parts(parts: Sequence[str], history: Sequence[Message], languages: tuple[str, ...]) -> tuple[str, ...]:
     """Return the parts of a message. A part that depends on earlier messages or parts gets their topic."""
-    complete: list[str] = []
-    context = list(history)
+    complete, context = [], list(history)
     for part in parts:
         carried, rewrite = with_topic(context, part, languages)
         complete.append(rewrite)
@@ -115,9 +92,7 @@ def _complete_parts(
 
 
 def with_topic(
-    history: Sequence[Message],
-    message: str,
-    languages: tuple[str, ...] = (),
+    history: Sequence[Message], message: str, languages: tuple[str, ...] = ()
 ) -> tuple[tuple[str, ...], str]:
     """Return the terms of the topic that are carried over to a message, and the message with them.
 
@@ -139,7 +114,7 @@ def _carry_topic(topic: Sequence[str], message: str, languages: tuple[str, ...])
 
 def wants_procedure(message: str) -> bool:
     """Return whether an English message asks how something is done, so that steps are wanted."""
-    return bool(_PROCEDURE.search(message))
+    return english_phrases().find("procedures").search(fold(message)) is not None
 
 
 MIN_TERMS, MIN_FRAGMENT_TERMS, MIN_CONTINUING_TERMS = 2, 3, 4
@@ -169,13 +144,11 @@ def refers_back(message: str, languages: tuple[str, ...] = ()) -> bool:
     continues = phrases.begins("openers").match(fold(message)) is not None
     if continues and _count_terms(_terms_in(phrases, message)) < MIN_CONTINUING_TERMS:
         return True
-    return any(not _names_own_referent(phrases, message[: at.start()]) for at in phrases.pronouns.finditer(message))
-
-
-def _names_own_referent(phrases: Phrases, preceding: str) -> bool:
-    """Return whether a clause before a pronoun names what the pronoun may refer to."""
-    clauses = phrases.clause_joint.split(preceding)[:-1]
-    return any(_count_terms(_terms_in(phrases, clause)) > 1 for clause in clauses)
+    for pronoun in phrases.pronouns.finditer(message):
+        clauses = phrases.clause_joint.split(message[: pronoun.start()])[:-1]
+        if not any(_count_terms(_terms_in(phrases, clause)) > 1 for clause in clauses):
+            return True
+    return False
 
 
 def topic_terms(history: Sequence[Message], languages: tuple[str, ...] = ()) -> tuple[str, ...]:
