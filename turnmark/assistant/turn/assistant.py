@@ -20,7 +20,7 @@ from turnmark.assistant.llm.calls.tracing import tracing_to
 from turnmark.assistant.sessions.conversation import Conversation, SessionBegan, TurnAnswered
 from turnmark.assistant.steps.retrieve.retrieve_sections import drop_repeats, hits_of_parts
 from turnmark.assistant.steps.step_protocols import max_rounds
-from turnmark.assistant.steps.step_results import UnderstoodMessage
+from turnmark.assistant.steps.step_results import Draft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.courtesy import Courtesy
 from turnmark.assistant.turn.components import AssistantParts, open_parts
@@ -29,6 +29,7 @@ from turnmark.assistant.turn.step_forms import calls_tools, forms_for, open_step
 from turnmark.assistant.types import Event, Reply, Search, Understanding, Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora.types import Message
+from turnmark.retrieval.embedding.choose_embedder import advice_for_question
 from turnmark.retrieval.embedding.vector_cache import cache_by_text
 from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.types import Hit, Retriever
@@ -194,6 +195,7 @@ class Assistant:
                         found = turn.run(steps.retrieve, understood, found, assessment)
                         assessment = turn.run(steps.decide, found)
                 draft = turn.run(steps.answer, understood, found, assessment)
+                self._advise(turn, draft)
             on_answer(reply_of(turn, understood, draft))
             checked = turn.run(steps.verify, understood, draft)
             return finish(reply_of(turn, understood, checked))
@@ -236,6 +238,15 @@ class Assistant:
             notes=tuple(turn.notes),
             fallback=understood.fallback,
         )
+
+    def _advise(self, turn: Turn, draft: Draft) -> None:
+        """Add a note if the embedder does not find what is asked in the language of the message."""
+        manifest = self.index.manifest if self.index else None
+        is_sure = draft.assessment.judgment.decision not in ("unknown", "partial")
+        if is_sure or manifest is None or manifest.embedder is None:
+            return
+        if advice := advice_for_question(manifest.embedder.spec, manifest.languages, turn.language):
+            turn.note(advice)
 
     def _begin(
         self,

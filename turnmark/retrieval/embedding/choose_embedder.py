@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from turnmark.corpora.downloads.small_models import MODELS, MULTILINGUAL, is_complete
-from turnmark.corpora.text.languages import MAX_CHARACTERS, detect_languages
+from turnmark.corpora.text.languages import MAX_CHARACTERS, detect_languages, language_name
 from turnmark.corpora.types import Document
 from turnmark.retrieval.embedding.embedders import DEFAULT_EMBEDDER, languages_of
 
@@ -59,4 +59,19 @@ def embedder_advice(embedder: str, languages: Mapping[str, int], chosen: bool) -
     return (
         f"{count} of {sum(languages.values())} passages are in languages that the embedder {embedder} does not know "
         f"({', '.join(foreign[:5])}); for better search: {steps}"
+    )
+
+
+def advice_for_question(embedder: str, languages: Mapping[str, int], asked: str) -> str:
+    """Return advice if few documents are in the language of a question and the embedder does not know both, or ""."""
+    known, main = languages_of(embedder), next(iter(languages), asked)
+    if (
+        known is None
+        or {asked, main} <= known
+        or languages.get(asked, 0) >= MIN_FOREIGN_SHARE * sum(languages.values())
+    ):
+        return ""
+    return (
+        f"most documents are in {language_name(main)}; a multilingual embedder also finds them in "
+        f"{language_name(asked)}: turnmark index build FOLDER --embedder {MULTILINGUAL.name}"
     )
