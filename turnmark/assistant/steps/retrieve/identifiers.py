@@ -26,15 +26,8 @@ def identifiers_in(text: str) -> tuple[str, ...]:
 
     A word in lower case before a number with a space ("page 12") is no identifier.
     """
-    found: dict[str, None] = {}
-    for match in _CODE.finditer(text):
-        if match["letters"]:
-            found[f"{match['letters']}{match['digits']}{match['tail']}".lower()] = None
-        elif match["capitals"]:
-            found[f"{match['capitals']}{match['spaced']}".lower()] = None
-        else:
-            found[match["version"] or match["dotted"] or match["number"]] = None
-    return tuple(found)
+    found = ("".join(part for part in match.groups() if part).lower() for match in _CODE.finditer(text))
+    return tuple(dict.fromkeys(found))
 
 
 def has_identifier(text: str, identifier: str) -> bool:
