@@ -9,7 +9,7 @@ import pytest
 
 from tests.assistant.notes import conversation
 from turnmark.assistant.steps.answer.answer_counts import mentioned_words
-from turnmark.assistant.steps.answer.answer_quotes import set_bold
+from turnmark.assistant.steps.answer.quote_markdown import set_bold
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.compound_questions import split_questions
 from turnmark.assistant.steps.understand.courtesy import is_conversational

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from tests.assistant.notes import evidence_of, understood_as
 from tests.conftest import ROOT
 from turnmark.assistant.citations.marks import cited_numbers, lines_of
-from turnmark.assistant.steps.answer.answer_quotes import OMITTED_ROWS, AnswerByQuotes, quote_parts
+from turnmark.assistant.steps.answer.answer_quotes import AnswerByQuotes, quote_parts
+from turnmark.assistant.steps.answer.quote_markdown import OMITTED_ROWS
 from turnmark.assistant.steps.step_results import Draft, PartEvidence, assess
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.understand_rules import understand
@@ -176,11 +177,11 @@ def test_quotation_stays_inside_the_given_evidence():
 def test_scores_are_the_same_in_every_process():
     """Python orders a set of words differently in each process, and sums of floats depend on the order."""
     program = """
-from turnmark.assistant.steps.answer.answer_quotes import _word_shares
+from turnmark.assistant.steps.answer.quote_lines import word_shares
 from turnmark.assistant.steps.step_results import PartEvidence
 texts = ["red kettles whistle", "blue kettles boil", "green lamps", "red lamps shine", "old red doors", "kettles"]
 question = "Which red kettles, blue lamps, old doors and green benches whistle, boil, shine or creak in winter?"
-print(_word_shares(PartEvidence(text=question, question=question), [*texts, question], [*texts, question]))
+print(word_shares(PartEvidence(text=question, question=question), [*texts, question], [*texts, question]))
 """
     printed = {
         subprocess.run(

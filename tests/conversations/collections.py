@@ -238,13 +238,25 @@ _MADE_FOR_A_PURPOSE = (
         group="pictures",
     ),
 )  # fmt: skip
-_OTHER_LABELS = {"hard": ("hatch", "recipes", "debian-policy"), "asked": ("hatch", "uptime", "debian-handbook")}
-"""Questions that a single search hardly answers. The author of `asked` had not seen the code."""
+_DEMO = Collection(
+    "demo", lambda: ROOT / "turnmark/corpora/demo/documents", ("**/*.md",), "the demo", "nothing", group="first",
+)  # fmt: skip
+_OTHER_LABELS = {
+    "hard": ("hatch", "recipes", "debian-policy"),
+    "asked": ("hatch", "uptime", "debian-handbook"),
+    "first": (
+        "demo", "clef", "uptime", "recipes", "hatch", "tables", "debian-handbook", "installation-guide", "files",
+        "papers", "calc-de", "mixed",
+    ),
+}  # fmt: skip
+"""`hard`: questions that a single search hardly answers. `first`: what people ask on the first day. The authors of
+`asked` and `first` had not seen the code."""
+_BY_PURPOSE = {collection.name: collection for collection in (*_LANGUAGES, *_MADE_FOR_A_PURPOSE)}
 FURTHER = {
-    f"{group}-{name}": replace(COLLECTIONS[name], suite="", group=group)
+    f"{group}-{name}": replace((COLLECTIONS | _BY_PURPOSE | {"demo": _DEMO})[name], suite="", group=group)
     for group, names in _OTHER_LABELS.items()
     for name in names
-} | {collection.name: collection for collection in (*_LANGUAGES, *_MADE_FOR_A_PURPOSE)}
+} | _BY_PURPOSE
 """Collections that run only on request, by name or by group."""
 GROUPS: dict[str, tuple[str, ...]] = {
     **{group: tuple(f"{group}-{name}" for name in names) for group, names in _OTHER_LABELS.items()},

@@ -8,7 +8,6 @@ answers; it is asked whenever anything was found.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from turnmark.assistant.citations.marks import lines_of
 from turnmark.assistant.steps.answer.answer_totals import table_to_compute
@@ -19,7 +18,6 @@ from turnmark.assistant.steps.understand.understand_rules import terms_of
 from turnmark.assistant.steps.verify.claim_support import coverage, language_of_sources, stems
 from turnmark.assistant.types import Judgment
 from turnmark.corpora.text.function_words import content_words
-from turnmark.corpora.text.languages import ENGLISH
 from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import Hit
 
@@ -68,31 +66,21 @@ def _is_foreign(turn: Turn) -> bool:
 
 
 def _reason_to_doubt(turn: Turn, part: PartEvidence) -> str:
-    """Return why a sure answer is not sure: a name that no passage has, or rows over which it would have to be
+    """Return why a sure answer is not sure: a word that no passage has, or rows over which it would have to be
     computed; "" if it is sure."""
     if turn.trusted:
         return ""
-    if name := _unknown_name(turn, part):
-        return f"“{name}” is in no passage"
+    if word := _unknown_word(turn, part):
+        return f"“{word}” is in no passage"
     table = table_to_compute(turn, part)
     return f"it takes a model that computes over {table.rows:,} rows" if table else ""
 
 
-def _unknown_name(turn: Turn, part: PartEvidence) -> str:
-    """Return a name in an English question that no passage of the index has, or "" if there is none."""
-    if turn.language != ENGLISH:
-        return ""
-    typed = part.text.split()
-    capitalized = [word for word in typed if word[:1].isupper()]
-    after_sentence = {word for before, word in pairwise(("?", *typed)) if before.endswith((".", "?", "!", ":"))}
-    terms = {*terms_of(part.text)}
-    names = [word.strip(_PUNCTUATION) for word in capitalized if word not in after_sentence]
-    names = [name for name in names if name in terms and name.isalpha()]
-    shares = turn.word_shares(names)
-    return next((name for name, share in zip(names, shares, strict=False) if share < MIN_KNOWN_SHARE), "")
-
-
-_PUNCTUATION = "\"'“”‘’().,;:?!"
+def _unknown_word(turn: Turn, part: PartEvidence) -> str:
+    """Return a content word of a question that no passage of the index has, or "" if there is none."""
+    terms = terms_of(part.text, turn.languages)
+    shares = turn.word_shares(terms)
+    return next((term for term, share in zip(terms, shares, strict=False) if share < MIN_KNOWN_SHARE), "")
 
 
 class DecisionByModel:

@@ -43,7 +43,8 @@ class Phrases:
         questions                      words that begin a question
         conjunctions, openers          words between two questions (not "or"), and words that continue a conversation
         pronouns                       words that refer back; not folded
-        definitions                    questions of what something is
+        definitions                    questions of what something is, "{what}"
+        asks_amount, asks_time, asks_person     words that ask for an amount, a time, a person
         clauses, frames, procedures    only in some rows: words that begin a clause (otherwise the conjunctions),
                                        content words that frame a question and say nothing about its topic, and
                                        questions for steps
@@ -92,8 +93,17 @@ class Phrases:
         return re.compile(rf"[,.;:?!，。；：？！、]|(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
 
     def defines(self, folded: str) -> bool:
-        """Return whether a folded text asks what something is."""
-        return re.fullmatch(self.row.get("definitions") or "(?!)", folded) is not None
+        """Return whether a folded text asks what something is whose name is one word."""
+        return self._defined(r"\w+" if self.spaced else ".+").fullmatch(folded) is not None
+
+    def defined_in(self, folded: str) -> str:
+        """Return the subject of a folded text that asks what something is; "" for any other text."""
+        match = self._defined(r"\w+(?: \w+){0,3}?" if self.spaced else ".{1,20}?").fullmatch(folded)
+        return next(filter(None, match.groups()), "") if match else ""
+
+    @cache  # noqa: B019
+    def _defined(self, what: str) -> re.Pattern[str]:
+        return re.compile((self.row.get("definitions") or "(?!)").replace("{what}", f"({what})"))
 
     @cached_property
     def frames(self) -> frozenset[str]:

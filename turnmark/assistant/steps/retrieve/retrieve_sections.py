@@ -16,10 +16,12 @@ from itertools import pairwise, zip_longest
 from turnmark.assistant.llm.prompts.context_budget import PASSAGE_MARK_TOKENS, count_tokens
 from turnmark.assistant.llm.prompts.history import sections_room
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
+from turnmark.assistant.steps.retrieve.definitions import definition_hits
 from turnmark.assistant.steps.retrieve.long_tables import limit_rows
 from turnmark.assistant.steps.step_results import Assessment, Evidence, Part, PartEvidence, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.steps.understand.understand_rules import understand, with_topic
+from turnmark.assistant.steps.understand.question_kinds import kind_of_question
+from turnmark.assistant.steps.understand.understand_rules import ranking_variant, understand
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.text.segmentation import words
@@ -50,7 +52,7 @@ def turn_query(
     """
     rewrites = [understanding.rewrite]
     if not understanding.topic:
-        rewrites.append(with_topic(history, message, languages)[1])
+        rewrites.append(ranking_variant(history, message, languages))
     variants = tuple(text for text in dict.fromkeys(rewrites) if text != message)
     return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
 
@@ -62,8 +64,7 @@ def conversation_query(
 ) -> Query:
     """Return the query of a turn without a model, which `--query assistant` measures."""
     understood = understand(history, message, languages)
-    variants = () if understood.standalone else (understood.rewrite,)
-    return Query(text=message, history=tuple(history), standalone=understood.standalone, variants=variants)
+    return turn_query(understood, history, message, languages)
 
 
 class SingleSearch:
@@ -102,6 +103,19 @@ class RepeatedSearch(SingleSearch):
 
     rounds = 2
     depth = TABLE_SEARCH_DEPTH
+
+    def __call__(
+        self, turn: Turn, understood: UnderstoodMessage, found: Evidence | None, assessment: Assessment | None, /
+    ) -> Evidence:
+        evidence = super().__call__(turn, understood, found, assessment)
+        if found is not None or turn.evidence is not None:
+            return evidence
+        parts = []
+        for part in evidence.parts:
+            subject = kind_of_question(part.text, turn.languages).subject
+            defined = definition_hits(turn, subject) if subject else []
+            parts.append(replace(part, hits=tuple(drop_repeats([*part.hits, *defined]))))
+        return replace(evidence, parts=tuple(parts), hits=tuple(self.choose_evidence(turn, parts)))
 
 
 class SectionSearch(SingleSearch):

@@ -22,8 +22,8 @@ from turnmark.corpora.types import Passage
 
 _BLOCK = re.compile(r"(?:^[ \t]*(`{3,}|~{3,}).*?^[ \t]*\1[ \t]*$|.)+?(?=\n[ \t]*\n|\Z)", re.MULTILINE | re.DOTALL)
 """A paragraph, which may contain a block of code with empty lines."""
-_FURTHER_PLACES = re.compile(r"(?:[^\n|]*\S › \S[^\n|]*: \S[^\n]*(?:\n|\Z))+")
-"""A paragraph of further places, which follows the quotation: lines of a heading path and a sentence."""
+_FURTHER_PLACES = re.compile(r"(?:- \*[^*\n]+\*: [^\n]+(?:\n|\Z))+")
+"""A paragraph of further places, which follows the quotation: items of a heading path in italics and a sentence."""
 _BOLD = re.compile(rf"[\s>|]*(?:{ITEM_MARK.pattern})?\*\*.*\*\*[\s.。！？|]*", re.DOTALL)
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
 _PAIR = re.compile(r"(.{1,80}?)(?:\s+[–—-]\s+|:\s+|：\s*)(.+)", re.DOTALL)

@@ -1,0 +1,150 @@
+"""Rate the lines of passages by how well they answer a question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from turnmark.assistant.citations.marks import TextLine, lines_of
+from turnmark.assistant.steps.retrieve.definitions import definition_share
+from turnmark.assistant.steps.step_results import (
+    PartEvidence,
+)
+from turnmark.assistant.steps.understand.question_kinds import AskedKind
+from turnmark.assistant.steps.verify.claim_support import content_stems, language_of_sources, stems
+from turnmark.corpora.text.languages import ENGLISH
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.embedding.vector_cache import Embed
+from turnmark.retrieval.types import Hit
+
+WORDS_WEIGHT, RANK_WEIGHT = 0.5, 0.4
+"""Weights of the shared words and of the rank of the hit; the cosine of the line has weight 1. They were chosen on the
+tuning halves of the conversations, and checked by the passages that are quoted on MTRAG (docs/measured.md)."""
+DEFINITION_WEIGHT, KIND_WEIGHT = 1.0, 0.2
+"""Weights of a line's likeness to a definition, if one is asked for, and of a number, a time or a name in it, if the
+question asks for one."""
+TYPED_WEIGHT, CARRIED_WEIGHT, NUMBER_WEIGHT = 2.0, 0.5, 2.0
+"""Weights of the message as typed (its rewrite has 1), of words that only the rewrite has (others have 1), and of
+numbers in the message. They were chosen in the same way."""
+MAX_RATED_ROWS = 20
+"""Maximum rated rows from the tables of `PartEvidence.tables`."""
+MIN_RANKED_LENGTH = 6
+"""Minimum length of a list of hits for ranking: the second of two hits ranks as high as the second of six."""
+
+
+@dataclass(frozen=True)
+class RatedLine:
+    """A line of a hit and how well it matches the questions.
+
+    Attributes:
+        hit: 0-based position in the list of hits.
+        score: higher is better; comparable within one list only.
+    """
+
+    hit: int
+    line: TextLine
+    score: float
+
+
+def rate_lines(part: PartEvidence, embed: Embed | None, asked: AskedKind = AskedKind()) -> list[RatedLine]:
+    """Rate every line of a part's hits that can answer, best first. Headings and lines of one word cannot answer.
+
+    The score is the sum of the cosine with the mean of the part's wordings, the share of the part's words in the line
+    (rare words count more), and the rank of the hit, because the retriever read the complete passage. Without an
+    embedder the cosine counts as 0. The table rows that have most of the part's words rank like the first hit, because
+    the retriever found the table, not the row.
+    """
+    hits = [*part.hits, *part.tables]
+    candidates = _candidate_lines(part.hits)
+    ranks = [1 - position / max(len(part.hits), MIN_RANKED_LENGTH) for position, _ in candidates]
+    rows = [(len(part.hits) + position, line) for position, line in _candidate_lines(part.tables) if line.kind == "row"]
+    row_shares = word_shares(part, *_texts_and_headings(rows, hits))
+    nearest = sorted(range(len(rows)), key=lambda number: -row_shares[number])[:MAX_RATED_ROWS]
+    candidates += [rows[number] for number in nearest if row_shares[number] > 0]
+    ranks += [1.0] * (len(candidates) - len(ranks))
+    if not candidates:
+        return []
+    shares = word_shares(part, *_texts_and_headings(candidates, hits))
+    embedded = [line.in_context(hits[position].passage.title) for position, line in candidates]
+    cosines = _cosines(part, embedded, embed) if embed else [0.0] * len(candidates)
+    scores = [
+        cosine + WORDS_WEIGHT * share + RANK_WEIGHT * rank + _kind_score(asked, line, hits[position].passage)
+        for cosine, share, rank, (position, line) in zip(cosines, shares, ranks, candidates, strict=True)
+    ]
+    ranked = sorted(range(len(candidates)), key=lambda number: (-scores[number], number))
+    return [RatedLine(*candidates[number], scores[number]) for number in ranked]
+
+
+def _kind_score(asked: AskedKind, line: TextLine, passage: Passage) -> float:
+    """Return what is added to the score of a line that has the form of an answer to this kind of question."""
+    if asked.subject:
+        return DEFINITION_WEIGHT * definition_share(asked.subject, line, passage)
+    return KIND_WEIGHT * asked.is_answered_by(line.text)
+
+
+def _candidate_lines(hits: Sequence[Hit]) -> list[tuple[int, TextLine]]:
+    """Return the lines of hits that can answer, each with the position of its hit."""
+    return [
+        (position, line)
+        for position, hit in enumerate(hits)
+        for line in lines_of(hit.passage)
+        if line.can_answer and line.size > 1
+    ]
+
+
+def _texts_and_headings(candidates: Sequence[tuple[int, TextLine]], hits: Sequence[Hit]) -> tuple[list[str], list[str]]:
+    texts = [line.text for _, line in candidates]
+    headings = [" › ".join(filter(None, (hits[position].passage.title, line.section))) for position, line in candidates]
+    return texts, headings
+
+
+def _weighted_wordings(part: PartEvidence) -> dict[str, float]:
+    """Return the texts that lines are compared with, and their weights.
+
+    The message as typed counts twice as much as its rewrite. If a model wrote search phrases, which use the terms of
+    the documents, both count twice as much as each phrase.
+    """
+    weights = {part.text: TYPED_WEIGHT}
+    weights.setdefault(part.question, TYPED_WEIGHT if part.phrases else 1.0)
+    for phrase in part.phrases:
+        weights.setdefault(phrase, 1.0)
+    return weights
+
+
+def _cosines(part: PartEvidence, texts: Sequence[str], embed: Embed) -> list[float]:
+    """Return the cosine of each text with the mean of the vectors of the part's wordings."""
+    unique = list(dict.fromkeys(texts))
+    wordings = _weighted_wordings(part)
+    vectors = embed([*wordings, *unique])
+    weighted = [weight * vector for weight, vector in zip(wordings.values(), vectors, strict=False)]
+    mean = sum(weighted[1:], weighted[0]) / sum(wordings.values())
+    cosine_of = dict(zip(unique, map(float, vectors[len(wordings) :] @ mean), strict=True))
+    return [cosine_of[text] for text in texts]
+
+
+def word_shares(part: PartEvidence, texts: Sequence[str], headings: Sequence[str]) -> list[float]:
+    """Return the share of the part's words in each text and its headings.
+
+    Rare words weigh more, numbers that were typed weigh still more, and words that were only carried over weigh less.
+    """
+    language = language_of_sources([hit.passage.text for hit in part.hits], part.text)
+    bags = [stems(f"{heading} {text}", language) for heading, text in zip(headings, texts, strict=True)]
+    typed = _stems_asked(part.text, language)
+    carried = _stems_asked(part.question, language) - _stems_asked(" ".join((part.text, *part.phrases)), language)
+    weights: dict[str, float] = {}
+    for word in sorted(
+        _stems_asked(" ".join(_weighted_wordings(part)), language)
+    ):  # in a fixed order, so that sums are the same in each process
+        weight = 1 / (1 + sum(word in bag for bag in bags)) ** 0.5
+        if word in carried:
+            weight *= CARRIED_WEIGHT
+        elif word in typed and any(map(str.isdigit, word)):
+            weight *= NUMBER_WEIGHT
+        weights[word] = weight
+    total = sum(weights.values()) or 1.0
+    return [sum(weight for word, weight in weights.items() if word in bag) / total for bag in bags]
+
+
+def _stems_asked(text: str, language: str) -> frozenset[str]:
+    """Return the stems that lines are searched for. English has a list of stop words, so all other words count."""
+    return stems(text, language) if language == ENGLISH else content_stems(text, language)

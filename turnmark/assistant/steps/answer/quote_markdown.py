@@ -1,0 +1,134 @@
+"""Format quotations and further places as Markdown, with the best sentences in bold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from turnmark.assistant.citations.marks import ITEM_MARK, TextLine, lines_of, without_item_mark
+from turnmark.assistant.steps.answer.quote_spans import QuotedSpan
+from turnmark.assistant.steps.step_results import (
+    SourceList,
+)
+from turnmark.assistant.types import ProcedureStep
+from turnmark.core.untrusted import ellipsize, escape_marks, make_printable, one_line
+from turnmark.retrieval.types import Hit
+
+MAX_PLACE_CHARACTERS = 180
+"""Maximum length of the sentence of a further place."""
+
+
+def format_span(span: QuotedSpan, number: int) -> str:
+    """Format a span for the reply: the heading path, then the document's text with its best sentences in bold.
+
+    Args:
+        number: citation number `[n]` of the span.
+    """
+    start, text = span.bounds[0], span.text
+    for best in sorted(dict.fromkeys(span.best_lines), key=lambda line: -line.start):
+        begin, stop = best.start - start, best.end - start
+        if best.kind in ("sentence", "item"):
+            text = text[:begin] + set_bold(text[begin:stop]) + text[stop:]
+        elif best.kind == "row":
+            text = text[:begin] + bold_row(text[begin:stop]) + text[stop:]
+    *caption, head = span.above.rsplit("\n\n", 1)
+    above = head if any(name in text for name in caption) else span.above
+    text = "\n".join(filter(None, (above, _rows_before(span), text, _rows_after(span))))
+    mark = f"\n[{number}]" if span.lines[-1].kind in ("code", "row") else f" [{number}]"
+    body = _EMPTY_QUOTES.sub("", escape_marks(make_printable(text))).strip("\n").rstrip() + mark
+    return (
+        f"{escape_marks(span.heading)}  \n{body}" if span.heading else body
+    )  # two trailing spaces: a Markdown line break
+
+
+OMITTED_ROWS = "| … |"
+"""The row that replaces rows of a table that are not quoted."""
+
+
+def _rows_before(span: QuotedSpan) -> str:
+    """Return `OMITTED_ROWS` if a span begins below the first row of a table, else an empty text."""
+    first = span.lines[0]
+    if first.kind != "row":
+        return ""
+    block = [line for line in lines_of(span.hit.passage) if line.block == first.block]
+    begins_here = block[0].kind == "head" or not span.hit.passage.header
+    rows = [line for line in block if line.kind == "row"]
+    return "" if begins_here and first == rows[0] else OMITTED_ROWS
+
+
+def _rows_after(span: QuotedSpan) -> str:
+    """Return `OMITTED_ROWS` if a span ends before the last row of a table in its passage, else an empty text."""
+    last = span.lines[-1]
+    if last.kind != "row":
+        return ""
+    block = [line for line in lines_of(span.hit.passage) if line.block == last.block]
+    return "" if last == block[-1] else OMITTED_ROWS
+
+
+def bold_row(text: str) -> str:
+    """Set the cells of a table's row in bold; a cell with other asterisks stays unchanged."""
+    pieces = []
+    for piece in _CELL_BORDER.split(text):
+        cell = _STRONG.sub(r"\2", piece.strip())
+        marked = f"**{cell}**" if cell and cell != "|" and "*" not in cell else piece.strip()
+        pieces.append(piece.replace(piece.strip(), marked, 1) if piece.strip() else piece)
+    return "".join(pieces)
+
+
+_CELL_BORDER = re.compile(r"((?<!\\)\|)")
+
+
+def set_bold(text: str) -> str:
+    """Set a sentence or list item in bold: its first paragraph, after the item mark and without emphasis inside.
+
+    Text with a code fence is returned unchanged.
+    """
+    mark = _LINE_START.match(text)
+    lead = mark.group() if mark else ""
+    body, gap, rest = text[len(lead) :].rstrip().partition("\n\n")
+    if "```" in body:
+        return text
+    plain = _EMPHASIS.sub("", body).strip()
+    opening, inner, closing = _WIDE_MARKS.fullmatch(plain).groups()  # type: ignore[union-attr]
+    return f"{lead}{opening}**{inner}**{closing}{gap}{rest}" if inner else text
+
+
+_WIDE_MARKS = re.compile(r"([「『（《【“]*)(.*?)([。！？｡」』）》】”؟।]*)", re.DOTALL)
+"""Punctuation of scripts without spaces around the text in bold. In CommonMark, "字**。字" ends no bold text."""
+_LINE_START = re.compile(rf"(?:>\s*)*(?:{ITEM_MARK.pattern})?")
+_EMPTY_QUOTES = re.compile(r"\A(?:[> \t]*\n)+|(?:\n[> \t]*)+\Z")
+"""Empty lines, also of block quotations (`>`), at the start and end of a span."""
+_STRONG = re.compile(r"(\*\*|__)(?=\S)(.+?)(?<=\S)\1")
+_EMPHASIS = re.compile(r"\*+|(?<!\w)_+(?=\w)|(?<=\w)_+(?!\w)")
+
+
+def format_places(
+    places: Sequence[tuple[Hit, TextLine]], sources: SourceList, shown: Sequence[QuotedSpan]
+) -> list[str]:
+    """Return the list of further places as Markdown; empty if there is none.
+
+    The title of a document that is quoted already is left out.
+    """
+    titles = {span.hit.passage.title for span in shown}
+    rows = []
+    for (hit, line), number in zip(places, sources.number(hit for hit, _ in places), strict=True):
+        title, section = hit.passage.title, line.section.rpartition(" › ")[2]
+        names = dict.fromkeys(filter(None, ("" if section and title in titles else title, section)))
+        path = escape_marks(one_line(" › ".join(names))).replace("*", "")
+        rows.append(f"- *{path}*: {escape_marks(ellipsize(one_line(line.text), MAX_PLACE_CHARACTERS))} [{number}]")
+    return ["\n".join(rows)] if rows else []
+
+
+def list_steps(span: QuotedSpan, number: int) -> tuple[ProcedureStep, ...]:
+    """Return the items of a quoted list as procedure steps; empty if it has fewer than two.
+
+    Args:
+        number: citation number `[n]` of the span.
+    """
+    items = [line for line in span.lines if line.kind == "item"]
+    texts = [without_item_mark(line.text).strip() for line in items]
+    return (
+        tuple(ProcedureStep(step=escape_marks(text), citations=(number,)) for text in texts if text)
+        if len(texts) > 1
+        else ()
+    )

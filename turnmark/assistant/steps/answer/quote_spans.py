@@ -1,0 +1,251 @@
+"""Choose the spans of a quotation: adjacent lines of one section around the best lines, with lists complete."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from turnmark.assistant.citations.marks import TextLine, lines_of
+from turnmark.assistant.steps.answer.quote_lines import RatedLine
+from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
+from turnmark.assistant.steps.verify.claim_support import stems
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.types import Hit, Retriever, section_of
+
+MAX_BLOCK_WORDS = 160
+"""Maximum words of a list or table that is quoted completely."""
+_NAVIGATION_PAGE = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
+"""The path of a page of a wiki or site that only has links. It is quoted only if there is nothing else."""
+MIN_SECOND_QUOTE_SCORE = 0.8
+"""Minimum score of a line for a further span, as a share of the best score."""
+MAX_ADJACENT_PASSAGES = 2
+"""Maximum passages before and after a hit, within its section, into which a span may grow."""
+
+
+@dataclass
+class QuotedSpan:
+    """Adjacent lines of one section to quote, with the best line for each part that they answer.
+
+    Attributes:
+        hit: its passage contains the lines; adjacent passages are joined if the lines span them.
+        above: Markdown head of the table, if the span begins with one of its later rows; otherwise empty.
+    """
+
+    hit: Hit
+    lines: tuple[TextLine, ...]
+    best_lines: list[TextLine]
+    above: str = ""
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Start and end of the span, as character offsets in the passage."""
+        return self.lines[0].start, self.lines[-1].end
+
+    @property
+    def text(self) -> str:
+        """The quoted text."""
+        return self.hit.passage.text[slice(*self.bounds)]
+
+    @property
+    def heading(self) -> str:
+        """The heading path above the quotation."""
+        return " › ".join(dict.fromkeys(filter(None, (self.hit.passage.title, self.lines[0].section))))
+
+    def contains(self, hit: Hit, line: TextLine) -> bool:
+        """Return whether the span contains a line of a hit."""
+        start, end = self.bounds_in(hit.passage)
+        return start <= line.start < end
+
+    def bounds_in(self, passage: Passage) -> tuple[int, int]:
+        """Return start and end of the span in another passage of its document; (0, 0) if the document differs."""
+        if self.hit.passage.document != passage.document:
+            return 0, 0
+        offset = self.hit.passage.start - passage.start
+        return self.bounds[0] + offset, self.bounds[1] + offset
+
+
+def choose_spans(
+    ranked: Sequence[RatedLine],
+    hits: Sequence[Hit],
+    count: int,
+    words: int,
+    earlier: Sequence[QuotedSpan] = (),
+    retriever: Retriever | None = None,
+    forward_first: bool = False,
+) -> list[QuotedSpan]:
+    """Return up to `count` spans around the best lines, from different sections or far apart in one.
+
+    Args:
+        ranked: rated lines, best first.
+        words: approximate length of a span.
+        retriever: finds the passages next to a hit, or None if a span ends where its passage ends.
+        earlier: spans that other parts quote already. A span that contains a good line for this part is returned
+            unchanged, and the line is added to its best lines.
+        forward_first: see `_lines_around`.
+    """
+    chosen: list[QuotedSpan] = []
+    good = [row for row in ranked if row is ranked[0] or row.score >= MIN_SECOND_QUOTE_SCORE * ranked[0].score]
+    # Without this, the menu of a wiki answers "How do I reset my password?".
+    pages = [row for row in good if not _NAVIGATION_PAGE.fullmatch(hits[row.hit].passage.as_stored().document)]
+    for row in pages or good:
+        if len(chosen) == count:
+            break
+        hit = hits[row.hit]
+        if any(other.contains(hit, row.line) for other in chosen):
+            continue
+        if shared := next((other for other in earlier if other.contains(hit, row.line)), None):
+            shared.best_lines.append(row.line)
+            chosen.append(shared)
+            continue
+        quoted = [*earlier, *chosen]
+        span = _span_around(row, hit, words, quoted, retriever, forward_first)
+        if not chosen or _adds_words(span, quoted):
+            chosen.append(span)
+    return chosen
+
+
+def _adds_words(span: QuotedSpan, quoted: Sequence[QuotedSpan]) -> bool:
+    """Return whether more than a third of a span's words are new. Without this, a passage that only has the title of
+    the page is quoted behind the page.
+    """
+    quoted_stems = {stem for other in quoted for line in other.lines for stem in stems(line.text)}
+    span_stems = {stem for line in span.lines for stem in stems(line.text)}
+    return len(span_stems - quoted_stems) > len(span_stems) / 3
+
+
+def _span_around(
+    row: RatedLine, hit: Hit, words: int, quoted: Sequence[QuotedSpan], retriever: Retriever | None, forward_first: bool
+) -> QuotedSpan:
+    """Return the span around a line of a hit; it may extend into adjacent passages of the section.
+
+    Args:
+        words, forward_first: see `_lines_around`.
+        quoted: spans that are quoted already and are left out.
+    """
+    section = [hit.passage]
+    if retriever is not None and row.line.kind != "row":
+        section = section_of(hit.passage, retriever.neighbors(hit.passage))
+        position = next(number for number, passage in enumerate(section) if passage.id == hit.passage.id)
+        section = section[max(0, position - MAX_ADJACENT_PASSAGES) : position + MAX_ADJACENT_PASSAGES + 1]
+    passage = join_passages(section)
+    best = _line_at(passage, hit.passage.start + row.line.start)
+    found = hit.passage.start - passage.start, hit.passage.end - passage.start
+    lines = _lines_around(
+        best, lines_of(passage), words, found, [other.bounds_in(passage) for other in quoted], forward_first
+    )
+    start, end = passage.start + lines[0].start, passage.start + lines[-1].end
+    passage = join_passages([part for part in section if part.start < end and start < part.end])
+    lines = tuple(line for line in lines_of(passage) if start <= passage.start + line.start < end)
+    best = _line_at(passage, hit.passage.start + row.line.start)
+    whole = hit.model_copy(update={"passage": passage})
+    return QuotedSpan(whole, lines, [best], _head_above(lines[0], passage))
+
+
+def _line_at(passage: Passage, start: int) -> TextLine:
+    """Return the line of a passage that contains a character, given by its offset in the document."""
+    lines = lines_of(passage)
+    return next((line for line in reversed(lines) if passage.start + line.start <= start), lines[0])
+
+
+def _lines_around(
+    best_line: TextLine,
+    lines: Sequence[TextLine],
+    words: int,
+    found: tuple[int, int],
+    quoted_spans: Sequence[tuple[int, int]],
+    forward_first: bool,
+) -> tuple[TextLine, ...]:
+    """Return the lines around the best line: its list or table, then lines after and before it, within its section.
+
+    Args:
+        words: lines are added up to this length.
+        found: start and end of the passage that the search found; its lines are added first.
+        quoted_spans: starts and ends of text that is quoted already and is left out.
+        forward_first: whether all lines after it are added before those above it, since one step follows another.
+    """
+    best = lines.index(best_line)
+
+    def free(position: int) -> bool:
+        line = lines[position]
+        inside = line.kind != "heading" and line.section == best_line.section
+        return inside and not any(start <= line.start < end for start, end in quoted_spans)
+
+    def size(first: int, last: int) -> int:
+        return sum(line.size for line in lines[first : last + 1])
+
+    first = last = best
+    leads = best_line.text.endswith((":", "：")) and best + 1 < len(lines) and lines[best + 1].kind == "item"
+    if best_line.kind in ("item", "row") or leads:
+        listed = lines[best + leads].block
+        block = [position for position, line in enumerate(lines) if line.block == listed]
+        if size(block[0], block[-1]) <= MAX_BLOCK_WORDS and all(map(free, block)):
+            first, last = block[0], block[-1]
+            if first and free(first - 1):
+                first -= 1  # the sentence that introduces the list
+        elif best_line.kind == "row":
+            return (best_line,)
+    sides = (("after",), ("before",)) if forward_first else (("after", "before"),)
+    for directions, (begin, end) in product(sides, (found, (0, lines[-1].end))):
+        growing = True
+        while growing:
+            growing = False
+            for direction in directions:
+                position = last + 1 if direction == "after" else first - 1
+                if 0 <= position < len(lines) and begin <= lines[position].start < end and free(position):
+                    low, high = min(first, position), max(last, position)
+                    if size(low, high) <= words:
+                        first, last, growing = low, high, True
+    while last > best and last + 1 < len(lines) and _names_what_follows(lines[last]):
+        last -= 1
+    low, high = _list_bounds(lines, first, last)
+    if size(low, high) <= MAX_BLOCK_WORDS and all(map(free, range(low, high + 1))):
+        first, last = low, high
+    return tuple(lines[first : last + 1])
+
+
+def _list_bounds(lines: Sequence[TextLine], first: int, last: int) -> tuple[int, int]:
+    """Return the positions of the first and last line of a span that shows no list in part."""
+
+    def cuts_list(above: int, below: int) -> bool:
+        inside = above >= 0 and below < len(lines)
+        return inside and lines[above].kind == "item" and lines[above].block == lines[below].block
+
+    while cuts_list(first - 1, first):
+        first -= 1
+    while cuts_list(last, last + 1):
+        last += 1
+    return first, last
+
+
+def _names_what_follows(line: TextLine) -> bool:
+    """Return whether a line only introduces those below it: a caption, a label such as "Tip", "Do as follows:"."""
+    is_label = line.size <= 2 and not line.text.endswith(_SENTENCE_ENDS) and not any(map(str.isdigit, line.text))
+    return line.kind == "caption" or (line.kind == "sentence" and (is_label or line.text.endswith((":", "："))))
+
+
+_SENTENCE_ENDS = (".", "!", "?", "…", "。", "！", "？", ")", "»", "”")
+
+
+def _head_above(first: TextLine, passage: Passage) -> str:
+    """Return the Markdown head of a row's table; empty for other lines."""
+    if first.kind != "row":
+        return ""
+    head = [line for line in lines_of(passage) if line.kind == "head" and line.block == first.block]
+    return passage.text[head[0].start : head[-1].end] if head else passage.header
+
+
+def further_places(
+    ranked: Sequence[RatedLine], hits: Sequence[Hit], shown: Sequence[QuotedSpan], limit: int
+) -> list[tuple[Hit, TextLine]]:
+    """Return the best lines outside of the quotations, from different paragraphs, lists or tables."""
+    places: list[tuple[Hit, TextLine]] = []
+    known: set[tuple[str, int]] = set()
+    for row in ranked:
+        hit = hits[row.hit]
+        block = hit.passage.id, row.line.block
+        if len(places) < limit and block not in known and not any(span.contains(hit, row.line) for span in shown):
+            known.add(block)
+            places.append((hit, row.line))
+    return places

@@ -1,0 +1,109 @@
+"""Find the sentences of the documents that say what something is.
+
+A definition has few words of its question, so the ranking seldom finds it: "What is Hatch?" is in every passage. It has
+a form instead: its subject comes first, followed by "is a", a dash or a colon, or it is the first sentence below the
+subject as a heading or title.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from turnmark.assistant.citations.marks import TextLine, lines_of
+from turnmark.assistant.steps.turn_state import Turn
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.types import Hit
+
+MAX_DEFINITIONS = 3
+"""Maximum passages that are added to the evidence of a question."""
+MAX_READ_PASSAGES = 60
+"""Maximum passages with the subject that are read for a definition."""
+_COPULA = (
+    r"(?:is|are|was|were|means|stands for|refers to|ist|sind|war|bezeichnet|bezeichnen|dient|dienen|bedeutet|est|sont"
+    r"|désigne|es|son|significa|è|sono|é|são|zijn|to|jest|este|sunt|είναι|adalah|là|это|це)"
+)
+_MARK = r"(?:\s*[—:–]|\s+-\s+\S|是|は|とは|คือ|이란|은|는)"
+_ARTICLE = (
+    r"an?|the|one|your|used|designed|intended|free|open|der|die|das|eine?|zum|zur|un|une|le|la|les|una|uno|el|il|lo|o|um"
+    r"|uma|een|het|de|ένα[ςν]?|μία|một|sebuah"
+)
+"""How the second half of a definition begins in languages with articles."""
+_ENTRANCE = re.compile(r"(?:^|/)(?:index|readme|home|introduction|intro|about|overview|welcome)\b[^/]*$", re.IGNORECASE)
+"""The path of a page on which a collection says what it is about."""
+
+
+def definition_hits(turn: Turn, subject: str) -> list[Hit]:
+    """Return passages with a definition of a subject, best first; none without an index."""
+    collection = turn.retriever.collection() if turn.retriever else None
+    if turn.retriever is None or collection is None:
+        return []
+    pattern = _pattern_of(subject)
+    places: dict[str, tuple[str, int]] = {}
+    for line in collection.grep(f"/{_spelled(subject)}/").lines:
+        if pattern.search(line.text) or _ENTRANCE.search(line.document) or subject in line.section.lower():
+            places.setdefault(line.passage, (line.document, line.start))
+    for entry in collection.documents():
+        if _is_named(entry.title, subject):
+            places.setdefault(entry.document, (entry.document, 0))
+    found: list[tuple[float, Hit]] = []
+    for document, start in list(places.values())[:MAX_READ_PASSAGES]:
+        nearby = turn.retriever.neighbors(Passage(id="", document=document, title="", text="", start=start, end=start))
+        passage = next((each for each in nearby if each.start >= start), None)
+        if passage is None:
+            continue
+        best = max((definition_share(subject, line, passage) for line in lines_of(passage)), default=0.0)
+        if best:
+            found.append((best, Hit(passage=passage, score=0.0)))
+    found.sort(key=lambda pair: -pair[0])
+    return [hit for _, hit in found[:MAX_DEFINITIONS]]
+
+
+def definition_share(subject: str, line: TextLine, passage: Passage) -> float:
+    """Return how much a line looks like the definition of a subject, 0..1."""
+    if not line.can_answer or line.size < 3:
+        return 0.0
+    stated = _pattern_of(subject).search(line.text)
+    share = 0.0
+    if stated:
+        share = 0.5 if not stated["is"] else 0.6 if stated["more"] else 0.7
+    if _is_first_sentence(line, passage) and (_is_named(_heading_of(line, passage), subject)):
+        share += 0.3 if stated else 0.5
+    if share and _ENTRANCE.search(passage.as_stored().document):
+        share += 0.2
+    if share and passage.start == 0:
+        share += 0.1
+    return min(share, 1.0)
+
+
+def _heading_of(line: TextLine, passage: Passage) -> str:
+    return line.section.rpartition(" › ")[2] or passage.title
+
+
+def _is_first_sentence(line: TextLine, passage: Passage) -> bool:
+    """Return whether a line is the first sentence below its heading."""
+    lines = [each for each in lines_of(passage) if each.section == line.section and each.can_answer and each.size > 2]
+    return bool(lines) and lines[0] is line and line.kind == "sentence"
+
+
+def _is_named(title: str, subject: str) -> bool:
+    """Return whether a title or heading is a subject, with or without a number or an article before it."""
+    name = re.sub(r"^[\d.\s]+|^(?:the|an?)\s+", "", title.strip().lower())
+    return name.rstrip("s") == subject.rstrip("s")
+
+
+@lru_cache(maxsize=64)
+def _pattern_of(subject: str) -> re.Pattern[str]:
+    """Return a pattern for a sentence that says what a subject is; its group `is` matches "is a"."""
+    name = _spelled(subject)
+    return re.compile(
+        rf"^\W*(?:(?:{_ARTICLE})\s+)?{name}\w?(?:\s*\([^)]{{1,60}}\))?"
+        rf"(?:(?P<is>(?P<more>(?:\s+\w+){{0,2}}?),?\s+{_COPULA}\W+(?:{_ARTICLE})(?!\w))|,?\s+{_COPULA}(?!\w)|{_MARK})"
+        rf"|=\s*{name}\s+[-–—]\s",
+        re.IGNORECASE,
+    )
+
+
+def _spelled(subject: str) -> str:
+    """Return a pattern for a subject in any spelling: "pivot table" is "Pivot-Table", too."""
+    return r"[\W_]+".join(map(re.escape, subject.split()))
