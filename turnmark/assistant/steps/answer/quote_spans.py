@@ -14,8 +14,8 @@ from turnmark.assistant.steps.verify.claim_support import stems
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit, Retriever, section_of
 
-MAX_BLOCK_WORDS = 160
-"""Maximum words of a list or table that is quoted completely."""
+MAX_BLOCK_WORDS, MAX_STEPS_WORDS = 160, 320
+"""Maximum words of a list or table that is quoted completely, and of one for a message that asks for steps."""
 _NAVIGATION_PAGE = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
 """The path of a page of a wiki or site that only has links. It is quoted only if there is nothing else."""
 MIN_SECOND_QUOTE_SCORE = 0.8
@@ -175,12 +175,13 @@ def _lines_around(
     def size(first: int, last: int) -> int:
         return sum(line.size for line in lines[first : last + 1])
 
+    most = MAX_STEPS_WORDS if forward_first else MAX_BLOCK_WORDS
     first = last = best
     leads = best_line.text.endswith((":", "：")) and best + 1 < len(lines) and lines[best + 1].kind == "item"
     if best_line.kind in ("item", "row") or leads:
         listed = lines[best + leads].block
         block = [position for position, line in enumerate(lines) if line.block == listed]
-        if size(block[0], block[-1]) <= MAX_BLOCK_WORDS and all(map(free, block)):
+        if size(block[0], block[-1]) <= most and all(map(free, block)):
             first, last = block[0], block[-1]
             if first and free(first - 1):
                 first -= 1  # the sentence that introduces the list
@@ -200,7 +201,7 @@ def _lines_around(
     while last > best and last + 1 < len(lines) and _names_what_follows(lines[last]):
         last -= 1
     low, high = _list_bounds(lines, first, last)
-    if size(low, high) <= MAX_BLOCK_WORDS and all(map(free, range(low, high + 1))):
+    if size(low, high) <= most and all(map(free, range(low, high + 1))):
         first, last = low, high
     return tuple(lines[first : last + 1])
 
@@ -210,7 +211,7 @@ def _list_bounds(lines: Sequence[TextLine], first: int, last: int) -> tuple[int,
 
     def cuts_list(above: int, below: int) -> bool:
         inside = above >= 0 and below < len(lines)
-        return inside and lines[above].kind == "item" and lines[above].block == lines[below].block
+        return inside and lines[above].kind in ("item", "row") and lines[above].block == lines[below].block
 
     while cuts_list(first - 1, first):
         first -= 1

@@ -21,7 +21,7 @@ from turnmark.assistant.steps.retrieve.long_tables import limit_rows
 from turnmark.assistant.steps.step_results import Assessment, Evidence, Part, PartEvidence, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.question_kinds import kind_of_question
-from turnmark.assistant.steps.understand.understand_rules import ranking_variant, understand
+from turnmark.assistant.steps.understand.understand_rules import understand, with_topic
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.text.segmentation import words
@@ -52,7 +52,7 @@ def turn_query(
     """
     rewrites = [understanding.rewrite]
     if not understanding.topic:
-        rewrites.append(ranking_variant(history, message, languages))
+        rewrites.append(with_topic(history, message, languages)[1])
     variants = tuple(text for text in dict.fromkeys(rewrites) if text != message)
     return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
 

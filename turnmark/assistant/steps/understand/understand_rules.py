@@ -104,18 +104,6 @@ def with_topic(
     return _carry_topic(topic_terms(history, languages), message, languages)
 
 
-def ranking_variant(history: Sequence[Message], message: str, languages: tuple[str, ...] = ()) -> str:
-    """Return a short message with the topic, for a search that uses it if the message alone finds nothing close.
-
-    A message that needs the topic gets it in any case. A longer one is returned unchanged.
-    """
-    topic = topic_terms(history, languages)
-    carried, rewrite = _carry_topic(topic, message, languages)
-    if carried or not topic or _count_terms(terms_of(message, languages)) > MAX_RANKED_TERMS:
-        return rewrite
-    return insert_topic(message, topic)
-
-
 def _carry_topic(topic: Sequence[str], message: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     message_words = {*words(message), *content_words(message)}
     terms = tuple(term for term in topic if term.lower() not in message_words)
@@ -129,8 +117,6 @@ def wants_procedure(message: str) -> bool:
     return english_phrases().find("procedures").search(fold(message)) is not None
 
 
-MAX_RANKED_TERMS = 3
-"""Maximum content words of a message that names its subject, but is also searched with the topic."""
 MIN_TERMS, MIN_FRAGMENT_TERMS, MIN_CONTINUING_TERMS = 2, 3, 4
 """Minimum content words with which a message names its subject: a question, one that is neither a question nor a
 request ("ferry timetable"), and one that begins with "and …"."""
