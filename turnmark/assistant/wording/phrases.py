@@ -44,10 +44,9 @@ class Phrases:
         conjunctions, openers          words between two questions (not "or"), and words that continue a conversation
         pronouns                       words that refer back; not folded
         definitions                    questions of what something is, "{what}"
-        asks_amount, asks_time, asks_person     words that ask for an amount, a time, a person
-        clauses, frames, procedures    only in some rows: words that begin a clause (otherwise the conjunctions),
-                                       content words that frame a question and say nothing about its topic, and
-                                       questions for steps
+        asks_steps, asks_amount, asks_time, asks_person     words that ask for steps, an amount, a time, a person
+        clauses, frames                only in some rows: words that begin a clause (otherwise the conjunctions), and
+                                       content words that frame a question and say nothing about its topic
         shorter, list, table, order, steps      changes of the last answer that rules can make
         limit                          "in one sentence", "in at most {n} words"; the group `option` marks words
         other                          changes that need a language model

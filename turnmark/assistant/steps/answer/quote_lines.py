@@ -79,7 +79,7 @@ def _kind_score(asked: AskedKind, line: TextLine, passage: Passage) -> float:
     """Return what is added to the score of a line that has the form of an answer to this kind of question."""
     if asked.subject:
         return DEFINITION_WEIGHT * definition_share(asked.subject, line, passage)
-    return KIND_WEIGHT * asked.is_answered_by(line.text)
+    return KIND_WEIGHT * asked.is_answered_by(line)
 
 
 def _candidate_lines(hits: Sequence[Hit]) -> list[tuple[int, TextLine]]:

@@ -1,4 +1,4 @@
-"""Recognize the kind of a question by rules: what something is, or how many, when, where, who.
+"""Recognize the kind of a question by rules: what something is, how something is done, or how many, when, where, who.
 
 The kind says where to look: a definition begins with its subject, and the answer to "how many" has a number. The words
 of each language are fields of `phrases.toml`.
@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, get_args
 
+from turnmark.assistant.citations.marks import TextLine
 from turnmark.assistant.wording.phrases import fold, phrases_of
 from turnmark.corpora.text.function_words import content_words
 
-QuestionKind = Literal["definition", "amount", "time", "person", "other"]
+QuestionKind = Literal["definition", "steps", "amount", "time", "person", "other"]
 _MARKED_KINDS: tuple[QuestionKind, ...] = get_args(QuestionKind)[1:-1]
 
 
@@ -29,9 +30,11 @@ class AskedKind:
     kind: QuestionKind = "other"
     subject: str = ""
 
-    def is_answered_by(self, text: str) -> bool:
-        """Return whether a text has what a question of this kind asks for; False for kinds without such a mark."""
-        return self.kind in _ANSWERS and _ANSWERS[self.kind].search(text) is not None
+    def is_answered_by(self, line: TextLine) -> bool:
+        """Return whether a line has what a question of this kind asks for; False for kinds without such a mark."""
+        if self.kind == "steps":
+            return line.kind in ("item", "code")
+        return self.kind in _ANSWERS and _ANSWERS[self.kind].search(line.text) is not None
 
 
 _NUMBER_WORDS = (

@@ -19,8 +19,9 @@ from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.edit_requests import is_instruction
 from turnmark.assistant.steps.understand.long_message import question_in
 from turnmark.assistant.steps.understand.named_documents import named_document
+from turnmark.assistant.steps.understand.question_kinds import kind_of_question
 from turnmark.assistant.types import Understanding
-from turnmark.assistant.wording.phrases import Phrases, english_phrases, fold, phrases_of
+from turnmark.assistant.wording.phrases import Phrases, fold, phrases_of
 from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.text.languages import without_elision
 from turnmark.corpora.text.segmentation import UNSPACED_LETTER, reading_words, words, words_with_spans
@@ -75,7 +76,7 @@ def understand(history: Sequence[Message], message: str, languages: tuple[str, .
         rewrite=rewrite,
         sub_questions=_complete_parts(parts, history if carried else (), languages) if is_compound else (rewrite,),
         asked=parts if is_compound else (),
-        wants_procedure=wants_procedure(message),
+        wants_procedure=wants_procedure(message, languages),
         topic=carried,
     )
 
@@ -112,9 +113,9 @@ def _carry_topic(topic: Sequence[str], message: str, languages: tuple[str, ...])
     return terms, insert_topic(message, terms)
 
 
-def wants_procedure(message: str) -> bool:
-    """Return whether an English message asks how something is done, so that steps are wanted."""
-    return english_phrases().find("procedures").search(fold(message)) is not None
+def wants_procedure(message: str, languages: tuple[str, ...] = ()) -> bool:
+    """Return whether a message asks how something is done, so that steps are wanted."""
+    return kind_of_question(message, languages).kind == "steps"
 
 
 MIN_TERMS, MIN_FRAGMENT_TERMS, MIN_CONTINUING_TERMS = 2, 3, 4
@@ -130,9 +131,17 @@ def needs_topic(message: str, languages: tuple[str, ...] = ()) -> bool:
     phrases, count = phrases_of(message, languages), _count_terms(terms_of(message, languages))
     if refers_back(message, languages):
         return True
+    if count == 1 and (phrases.defines(fold(message)) or _names_object(message, phrases)):
+        return False
     if count < MIN_TERMS:
-        return not count or not phrases.defines(fold(message))
+        return True
     return count < MIN_FRAGMENT_TERMS and not is_question(message.rstrip("?!. "), languages)
+
+
+def _names_object(message: str, phrases: Phrases) -> bool:
+    """Return whether a question has a common verb beside its only term: "do I make oatcakes?", not "which port?"."""
+    words_of_topic = [word for word in content_words(message, phrases.language) if word not in phrases.frames]
+    return phrases.spaced and len(content_words(message, phrases.language)) > len(words_of_topic) == 1
 
 
 def refers_back(message: str, languages: tuple[str, ...] = ()) -> bool:
