@@ -33,6 +33,10 @@ class Query(Record):
         description="True: the text needs no context; history and variants are used only if it finds little by itself",
     )
     variants: tuple[str, ...] = Field(default=(), description="rewrites of the text, which are searched as well")
+    in_context: str = Field(
+        default="",
+        description="a standalone text with the topic of the conversation; a variant if it is nearer to a passage",
+    )
     where: Mapping[str, str] = Field(
         default_factory=dict, description="globs that a passage's metadata must match, by key"
     )

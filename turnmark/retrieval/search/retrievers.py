@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.chunking import Tokenizer
-from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.function_words import content_words, language_of
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.text.segmentation import words
 from turnmark.corpora.types import Message, Passage
@@ -58,6 +58,10 @@ class IndexRetriever(Retriever):
 
     def __init__(self, name: str, index: SearchableIndex) -> None:
         self.name, self.index = name, index
+
+    def resolve(self, queries: Sequence[Query]) -> list[Query]:
+        """Return the queries with the history and variants that are searched."""
+        return list(queries)
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[FusedRanking]:
         """Return the `k` best rows for each query, in the order of the queries."""
@@ -228,6 +232,9 @@ MAX_ANSWERS = 8
 """Maximum number of earlier answers in the search vector."""
 MIN_STANDALONE_COSINE = 0.65
 """Minimum cosine of the nearest passage with which a standalone message is searched without its conversation."""
+MIN_OWN_COSINE, COSINE_PER_WORD = 0.75, 0.07
+"""A standalone message finds little if the cosine of its nearest passage plus `COSINE_PER_WORD` for each content word is
+below `MIN_OWN_COSINE`. Both were chosen on labels for MTRAG's later turns, and on MTRAG's retrieval."""
 
 
 class ConversationalRetriever(IndexRetriever):
@@ -246,7 +253,7 @@ class ConversationalRetriever(IndexRetriever):
         self._rankers: list[tuple[Ranker, float]] = [(BM25Ranker(index), weight), *more_rankers]
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[FusedRanking]:
-        queries = self._by_evidence(queries)
+        queries = self.resolve(queries)
         vectors, texts = self._vectors(queries)
         lists = self._lists(queries, vectors, max(k, FUSION_DEPTH))
         return self._with_cosines(texts, [fuse(query_lists, k) for query_lists in lists])
@@ -273,21 +280,33 @@ class ConversationalRetriever(IndexRetriever):
             )
         return with_cosines
 
-    def _by_evidence(self, queries: Sequence[Query]) -> list[Query]:
-        """Return the queries, without history and variants for standalone queries that have a close passage."""
+    def resolve(self, queries: Sequence[Query]) -> list[Query]:
+        """Return the queries, without history and variants for standalone queries that have a close passage.
+
+        A standalone query that finds little keeps its history, and is searched in its context if that is nearer.
+        """
         positions = [
-            position for position, query in enumerate(queries) if query.standalone and (query.history or query.variants)
+            position
+            for position, query in enumerate(queries)
+            if query.standalone and (query.history or query.variants or query.in_context)
         ]
         if not positions or not self.index.manifest.trusts_cosines():
             return list(queries)
-        views = self.index.views.of([("", queries[position].text) for position in positions])
-        vectors = np.stack([view.vector for view in views])
-        nearest = self._dense.nearest(vectors, [queries[position] for position in positions], 1)
-        plain = {"history": (), "variants": ()}
+        standalone = [queries[position] for position in positions]
+        texts = [[query.text, query.in_context or query.text] for query in standalone]
+        views = self.index.views.of([("", text) for pair in texts for text in pair])
+        owners = [query for query in standalone for _ in range(2)]
+        nearest = self._dense.nearest(np.stack([view.vector for view in views]), owners, 1)
+        cosines = [float(rows.scores[0]) if len(rows.rows) else 0.0 for rows in nearest]
         result = list(queries)
-        for position, rows in zip(positions, nearest, strict=True):
-            if len(rows.rows) and float(rows.scores[0]) >= MIN_STANDALONE_COSINE:
-                result[position] = queries[position].model_copy(update=plain)
+        for position, query, alone, together in zip(positions, standalone, cosines[::2], cosines[1::2], strict=True):
+            own = alone + COSINE_PER_WORD * len(content_words(query.text))
+            update: dict[str, object] = {"standalone": False, "in_context": ""}
+            if together > alone and own < MIN_OWN_COSINE:
+                update["variants"] = (*query.variants, query.in_context)
+            elif alone >= MIN_STANDALONE_COSINE:
+                update |= {"history": (), "variants": ()}
+            result[position] = query.model_copy(update=update)
         return result
 
     def _lists(self, queries: Sequence[Query], vectors: NDArray[np.float32], depth: int) -> list[list[RankedList]]:

@@ -21,7 +21,7 @@ from turnmark.assistant.steps.retrieve.long_tables import limit_rows
 from turnmark.assistant.steps.step_results import Assessment, Evidence, Part, PartEvidence, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.question_kinds import kind_of_question
-from turnmark.assistant.steps.understand.understand_rules import understand, with_topic
+from turnmark.assistant.steps.understand.understand_rules import insert_topic, topic_terms, understand, with_topic
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.text.segmentation import words
@@ -54,7 +54,15 @@ def turn_query(
     if not understanding.topic:
         rewrites.append(with_topic(history, message, languages)[1])
     variants = tuple(text for text in dict.fromkeys(rewrites) if text != message)
-    return Query(text=message, history=tuple(history), standalone=understanding.standalone, variants=variants)
+    topic = topic_terms(history, languages) if understanding.standalone else ()
+    in_context = insert_topic(message, topic) if topic else ""
+    return Query(
+        text=message,
+        history=tuple(history),
+        standalone=understanding.standalone,
+        variants=variants,
+        in_context=in_context,
+    )
 
 
 def conversation_query(
