@@ -233,8 +233,8 @@ MAX_ANSWERS = 8
 MIN_STANDALONE_COSINE = 0.65
 """Minimum cosine of the nearest passage with which a standalone message is searched without its conversation."""
 MIN_OWN_COSINE, COSINE_PER_WORD = 0.75, 0.07
-"""A standalone message finds little if the cosine of its nearest passage plus `COSINE_PER_WORD` for each content word is
-below `MIN_OWN_COSINE`. Both were chosen on labels for MTRAG's later turns, and on MTRAG's retrieval."""
+"""A standalone message finds little if the cosine of its nearest passage, plus `COSINE_PER_WORD` for each content word,
+is below `MIN_OWN_COSINE`. Both were chosen on labels for MTRAG's later turns, and on MTRAG's retrieval."""
 
 
 class ConversationalRetriever(IndexRetriever):
