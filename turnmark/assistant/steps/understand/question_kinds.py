@@ -15,8 +15,8 @@ from turnmark.assistant.citations.marks import TextLine
 from turnmark.assistant.wording.phrases import fold, phrases_of
 from turnmark.corpora.text.function_words import content_words
 
-QuestionKind = Literal["definition", "steps", "amount", "time", "person", "other"]
-_MARKED_KINDS: tuple[QuestionKind, ...] = get_args(QuestionKind)[1:-1]
+AskedFor = Literal["definition", "steps", "amount", "time", "person", "other"]
+_MARKED_KINDS: tuple[AskedFor, ...] = get_args(AskedFor)[1:-1]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class AskedKind:
         subject: what a definition is asked of; "" for the other kinds.
     """
 
-    kind: QuestionKind = "other"
+    kind: AskedFor = "other"
     subject: str = ""
 
     def is_answered_by(self, line: TextLine) -> bool:
