@@ -25,6 +25,8 @@ All of January,,150
 2024-02,Bath,70
 All of February,,270
 """
+MURDERS = "state,abb,population,total\nTexas,TX,25145561,805\nNew York,NY,19378102,517\nIndiana,IN,6483802,142\n"
+WEATHER = "Datum,Regen,Wetter\n" + "".join(f"{n}.01.2024,{n},{('Schnee', 'Nebel')[n % 3 > 0]}\n" for n in range(1, 31))
 STOCK = (
     "# Stock\n\n| item | pieces |\n|---|---|\n| eggs | 4 |\n| nuts | 7 |\n| rods | 5 |\n| pins | 9 |\n| nails | 2 |\n"
 )
@@ -39,6 +41,8 @@ NOTES = {
 def folder(tmp_path_factory):
     folder = notes(tmp_path_factory.mktemp("totals"), **NOTES)
     (folder / "expenses.csv").write_text(EXPENSES, encoding="utf-8")
+    (folder / "murders.csv").write_text(MURDERS, encoding="utf-8")
+    (folder / "wetter.csv").write_text(WEATHER, encoding="utf-8")
     (folder / "energy.csv").write_text(ENERGY, encoding="utf-8")
     return folder
 
@@ -75,6 +79,9 @@ COMPUTED = {
     ),
     "Groceries 的 Amount 总和是多少？": ("Amount的总和: **1350 €** (Category: Groceries; 行数: 30) [1]", 30),
     "Groceries の Amount の合計は？": ("Amountの合計: **1350 €** (Category: Groceries; 行数: 30) [1]", 30),
+    "how many murders were there in Texas": ("Sum of total: **805** (state: Texas; rows: 1) [1]", 1),
+    "How many murders is that for all the states together?": ("Sum of total: **1464** (rows: 3) [1]", 3),
+    "wie viele Tage mit Schnee gab es?": ("Anzahl Zeilen: **10** (Wetter: Schnee; Zeilen: 10) [1]", 10),
 }  # fmt: skip
 
 
@@ -85,6 +92,13 @@ def test_totals_are_computed_without_a_model_and_cited_with_their_rows(assistant
         [source] = reply.citations
         assert source.statement.startswith("SELECT "), message
         assert [basis.count for basis in source.basis] == [count], message
+
+
+def test_other_value_continues_the_question_before(assistant) -> None:
+    murders = replies(assistant, "how many murders were there in Texas", "and in new york?")
+    assert murders.answer == "Sum of total: **517** (state: New York; rows: 1) [1]"
+    days = replies(assistant, "wie viele Tage mit Schnee gab es?", "und mit Nebel?")
+    assert days.answer == "Anzahl Zeilen: **20** (Wetter: Nebel; Zeilen: 20) [1]"
 
 
 def test_rows_with_a_value_are_listed(assistant) -> None:
@@ -114,6 +128,8 @@ def test_unclear_column_is_asked_for_and_the_reply_to_it_understood(assistant) -
         "What is the sum of amount for Furniture and Travel?",
         "How many expenses above 50 at Ikea?",
         "List all steps",
+        "How many murders were there by state?",
+        "how many murders were there in TX and in Indiana and New York",
     ],
 )
 def test_message_with_an_unknown_word_is_not_computed(assistant, message) -> None:
@@ -123,7 +139,8 @@ def test_message_with_an_unknown_word_is_not_computed(assistant, message) -> Non
 def test_adding_up_what_is_not_recognized_is_said_to_take_a_model(assistant) -> None:
     reply = replies(assistant, "What is the average amount that Ikea charges on Mondays?")
     assert reply.decision == "partial"
-    assert reply.answer.startswith("Adding up the 90 rows of expenses.csv takes a language model")
+    assert reply.answer.startswith("Adding up the rows of a long table takes a language model")
+    assert ": expenses.csv (Date, Shop," in reply.answer
     assert reply.citations[0].document == "expenses.csv"
 
 

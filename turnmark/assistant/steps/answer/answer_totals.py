@@ -17,9 +17,9 @@ from turnmark.assistant.types import Decision, Judgment
 from turnmark.assistant.wording.phrases import fold
 from turnmark.core.untrusted import escape_marks, one_line
 from turnmark.corpora.tables.markdown_tables import row_markdown, rule_below
+from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.retrieval.tables.table_records import StoredTable, TableColumn
-from turnmark.retrieval.tables.table_store import TableStore
 from turnmark.retrieval.types import Hit
 
 MAX_LISTED_ROWS = 50
@@ -50,17 +50,17 @@ def answer_total(turn: Turn, evidence: Evidence, assessment: Assessment) -> Draf
     store = turn.retriever.tables() if turn.retriever and turn.evidence is None and turn.generator is None else None
     if store is None or len(evidence.parts) != 1:
         return None
-    question = read_total(turn.message, turn.language, store) or _chosen_column(turn, store)
+    asked = [message.content for message in turn.history if message.role == "user"]
+    question = read_total([*asked, turn.message], turn.language, store)
     if question is None:
         return _needs_model(turn, evidence, assessment)
-    words = total_words()[question.language]
     if question.choices:
+        words = total_words()[question.language]
         labels = [escape_marks(one_line(column.label)) for column in question.choices[:MAX_NAMED_COLUMNS]]
         columns = words["or"].join(filter(None, (", ".join(labels[:-1]), labels[-1])))
-        text = words["which"].replace("{columns}", columns)
-        return _draft(turn, assessment, "clarify", text)
+        return _draft(turn, assessment, "clarify", words["which"].replace("{columns}", columns))
     result = store.run(question.statement)
-    if not result.rows or result.rows[0][0] is None:
+    if not result.rows or result.rows[0][0] is None or not all(basis.count for basis in result.basis):
         return None
     passage = computed_source(question.statement, format_rows(result, MAX_SOURCE_TOKENS), result.tables)
     sources = SourceList(Evidence(()))
@@ -70,29 +70,18 @@ def answer_total(turn: Turn, evidence: Evidence, assessment: Assessment) -> Draf
     return _draft(turn, assessment, "answer", text).with_sources(sources)
 
 
-def _chosen_column(turn: Turn, store: TableStore) -> TotalQuestion | None:
-    """Return the question of the message before, if this message names the column that the reply to it asked for."""
-    asked = [message.content for message in turn.history if message.role == "user"][-1:]
-    question = read_total(asked[0], turn.language, store) if asked else None
-    if question is None or not question.choices:
-        return None
-    named = [column.label for column in question.choices if fold(column.label) in fold(turn.message).split()]
-    return read_total(asked[0], turn.language, store, named[0]) if len(named) == 1 else None
-
-
 def _needs_model(turn: Turn, evidence: Evidence, assessment: Assessment) -> Draft | None:
     """Return the reply to a message that asks to add up over a long table, and is not understood without a model."""
     table = table_to_compute(turn, replace(evidence.parts[0], hits=evidence.parts[0].hits[:1]))
     if table is None or not asks_to_compute(turn.message, ("highest", "lowest", "average", "sum", "overall")):
         return None
     words = total_words().get(turn.language, total_words()[ENGLISH])
-    labels = ", ".join(escape_marks(one_line(column.label)) for column in table.columns[:MAX_NAMED_COLUMNS])
-    facts = {"{number}": group_digits(table.rows, turn.language), "{columns}": labels}
-    facts["{table}"] = escape_marks(one_line(table.path or table.title))
-    text = words["needs"]
-    for slot, fact in facts.items():
-        text = text.replace(slot, fact)
-    return _draft(turn, assessment, "partial", f"{text} [1]").with_sources(SourceList(evidence))
+    known = fold(" ".join((table.path, table.title, *(column.label for column in table.columns)))).split()
+    if not set(known) & set(content_words(turn.message, turn.language)):
+        return _draft(turn, assessment, "partial", f"{words['needs']}.")
+    place, *labels = map(one_line, (table.path or table.title, *(column.label for column in table.columns)))
+    named = escape_marks(f"{place} ({', '.join(labels[:MAX_NAMED_COLUMNS])})")
+    return _draft(turn, assessment, "partial", f"{words['needs']}: {named}. [1]").with_sources(SourceList(evidence))
 
 
 def _draft(turn: Turn, assessment: Assessment, decision: Decision, text: str) -> Draft:
@@ -108,7 +97,10 @@ def _stated(question: TotalQuestion, computed: Computation) -> str:
     result, table = computed.result, question.table
     names = total_words()[question.language]["names"]
     rows = sum(basis.count for basis in result.basis[:1]) or len(result.rows) + result.cut
-    facts = (*question.tests.values(), f"{names['rows']}: {group_digits(rows, question.language)}")
+    facts = (
+        *(stated for _, stated in question.tests.values()),
+        f"{names['rows']}: {group_digits(rows, question.language)}",
+    )
     stated = escape_marks(one_line("; ".join(facts)))
     if question.kind == "list":
         shown = [column.label for column in table.columns]
