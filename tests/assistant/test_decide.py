@@ -14,7 +14,6 @@ from tests.assistant.notes import evidence_of
 from tests.assistant.notes import hit as hit_of
 from tests.opened import assistant_over
 from turnmark.assistant.steps.decide import (
-    MIN_ANSWER_CONFIDENCE,
     MIN_ANSWER_WORD_SHARE,
     MIN_PARTIAL_CONFIDENCE,
     MIN_PARTIAL_WORD_SHARE,
@@ -27,7 +26,7 @@ from turnmark.assistant.steps.decide import (
 from turnmark.assistant.steps.retrieve.retrieve_sections import RepeatedSearch, SingleSearch, conversation_query
 from turnmark.assistant.steps.step_protocols import max_rounds
 from turnmark.assistant.steps.step_results import PartEvidence
-from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.turn_state import MIN_ANSWER_CONFIDENCE, Turn
 from turnmark.retrieval.ranking.fusion import RankAndScore
 from turnmark.retrieval.search.opened_index import open_index
 from turnmark.retrieval.search.retriever_factory import open_retriever

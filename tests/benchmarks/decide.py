@@ -19,6 +19,7 @@ from tests.conversations.collections import COLLECTIONS
 from tests.conversations.labels import read_labels
 from tests.opened import assistant_over
 from turnmark.assistant.steps import decide
+from turnmark.assistant.steps.turn_state import MIN_ANSWER_CONFIDENCE
 from turnmark.core.errors import RequestError
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message
@@ -75,7 +76,7 @@ def row(name: str, rows: Sequence[Graded]) -> str:
 def main() -> None:
     """Print the tables."""
     rows = list(graded())
-    print(f"refused below {decide.MIN_PARTIAL_CONFIDENCE}, hedged below {decide.MIN_ANSWER_CONFIDENCE}")
+    print(f"refused below {decide.MIN_PARTIAL_CONFIDENCE}, hedged below {MIN_ANSWER_CONFIDENCE}")
     print(f"{'':30}   answerable: said, hedged, refused (facts)   unanswerable: the same")
     for half in ("tuning", "test"):
         kept = [each for each in rows if each.half == half]

@@ -13,7 +13,7 @@ from turnmark.assistant.citations.marks import lines_of
 from turnmark.assistant.steps.answer.answer_totals import table_to_compute
 from turnmark.assistant.steps.retrieve.identifiers import judge_identifiers
 from turnmark.assistant.steps.step_results import Assessment, Evidence, PartEvidence, assess
-from turnmark.assistant.steps.turn_state import MIN_KNOWN_SHARE, Turn
+from turnmark.assistant.steps.turn_state import MIN_ANSWER_CONFIDENCE, MIN_KNOWN_SHARE, Turn
 from turnmark.assistant.steps.understand.understand_rules import terms_of
 from turnmark.assistant.steps.verify.claim_support import coverage, language_of_sources, stems
 from turnmark.assistant.types import Judgment
@@ -23,10 +23,10 @@ from turnmark.retrieval.types import Hit
 
 COMPARED_HITS = 3
 """Number of hits whose lines or words are compared with the question."""
-MIN_PARTIAL_CONFIDENCE, MIN_ANSWER_CONFIDENCE, MAX_PARTIAL_RANGE = 0.28, 0.40, 0.12
-"""Minimum confidence for the decisions `partial` (not sure) and `answer`. The value that the index measured
-(`sure_from`) replaces the second; the first is at most `MAX_PARTIAL_RANGE` lower. All three were chosen on the tuning
-halves of the conversation suites: `python -m tests.benchmarks.decide`."""
+MIN_PARTIAL_CONFIDENCE, MAX_PARTIAL_RANGE = 0.28, 0.12
+"""Minimum confidence for the decision `partial` (not sure), and by how much it is at most lower than the value that the
+index measured (`sure_from`), which replaces `MIN_ANSWER_CONFIDENCE`. All three were chosen on the tuning halves of the
+conversation suites: `python -m tests.benchmarks.decide`."""
 MIN_PARTIAL_WORD_SHARE, MIN_ANSWER_WORD_SHARE = 0.2, 0.45
 """The same two minimums without cosines: the share of the question's words in a passage."""
 

@@ -21,6 +21,8 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import Hit, Query, Retriever
 
+MIN_ANSWER_CONFIDENCE = 0.40
+"""Minimum confidence for the decision `answer`, unless the index measured another (`sure_from`)."""
 MIN_KNOWN_SHARE = 0.4
 """Minimum share of a word's terms in one passage of the index for the word to count as known."""
 

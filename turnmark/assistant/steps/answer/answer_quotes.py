@@ -15,7 +15,6 @@ from turnmark.assistant.steps.answer.answer_totals import answer_total
 from turnmark.assistant.steps.answer.quote_lines import RatedLine, rate_lines, word_shares
 from turnmark.assistant.steps.answer.quote_markdown import format_places, format_span, list_steps
 from turnmark.assistant.steps.answer.quote_spans import QuotedSpan, choose_spans, further_places
-from turnmark.assistant.steps.decide import MIN_ANSWER_CONFIDENCE
 from turnmark.assistant.steps.step_results import (
     Assessment,
     Draft,
@@ -25,7 +24,7 @@ from turnmark.assistant.steps.step_results import (
     UnderstoodMessage,
     assess,
 )
-from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.turn_state import MIN_ANSWER_CONFIDENCE, Turn
 from turnmark.assistant.steps.understand.question_kinds import kind_of_question
 from turnmark.assistant.types import GROUNDED_DECISIONS, Judgment
 from turnmark.assistant.wording.reply_texts import UNKNOWN_TEXT, UNSURE_TEXT, in_language, not_found
