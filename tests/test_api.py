@@ -73,7 +73,7 @@ def test_reports_what_is_wrong_with_an_index(notes: Path) -> None:
 def test_holds_a_conversation(assistant: tm.Assistant) -> None:
     chat = assistant.chat()
     first = chat.ask(QUESTION)
-    assert first.decision == "answer"
+    assert first.decision == "partial"  # the steps say nothing of the Anvick Bakehouse
     assert first.text == first.answer
     assert first.steps == first.procedure
     assert len(first.steps) > 3

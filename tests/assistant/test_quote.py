@@ -195,15 +195,16 @@ print(word_shares(PartEvidence(text=question, question=question), [*texts, quest
 
 @pytest.mark.parametrize(("message", "goes_on"), [("How do I glue the hole?", True), ("Who glues the hole?", False)])
 def test_quotation_continues_if_steps_are_requested(message, goes_on):
-    before = " ".join(f"Tanks of kind {n} leak rather seldom and only in winter." for n in range(30))
-    after = " ".join(f"Then wait for {n} hours and look at it again." for n in range(1, 21))
+    before = " ".join(f"Tanks of kind {n} leak seldom." for n in range(30))
+    after = " ".join(f"Then wait for {n} hours and look." for n in range(1, 12))
     wants_procedure = understand([], message).wants_procedure
     draft = quoted_for(part(message, hit(f"{before} Glue the hole. {after}")), wants_procedure=wants_procedure)
     assert draft
     assert "**Glue the hole.** Then wait for 1 hours" in draft.text
-    assert ("wait for 20 hours" in draft.text) is goes_on
-    assert "Tanks of kind 29" in draft.text
-    assert "Tanks of kind 15" not in draft.text
+    span = draft.text.split("\n\n")[0]
+    assert ("wait for 11 hours" in span) is goes_on
+    assert "Tanks of kind 29" in span
+    assert "Tanks of kind 15" not in span
 
 
 @given(st.lists(st.text(alphabet="ab .\n#-|`1)>*[2]=:\t", min_size=1, max_size=60), min_size=1, max_size=4), st.data())
@@ -230,13 +231,10 @@ def test_short_table_is_quoted_completely_with_the_best_row_in_bold():
 
 def test_best_row_of_a_long_table_is_quoted_below_its_head():
     answer = said("What is the price of saw 33?", hit(f"Prices:\n\n{HEAD}\n{saws(*range(60))}\n\nNo more.\n"))
-    assert answer == f"Workshop  \n{HEAD}\n| … |\n| **saw 33** | **33 pounds** |\n| … |\n[1]"
-
-
-def test_second_quotation_needs_a_line_that_is_nearly_as_good():
-    more = hit("Machines go back to the shed behind the oak.", "Sheds", n=2)
-    assert cited_numbers(said("Where do machines go back?", more, TOOLS)) == [1, 2]
-    assert cited_numbers(said("When do machines go back?", TOOLS, hit("Otters swim.", n=2))) == [1]
+    assert (
+        answer
+        == f"Workshop  \n{HEAD}\n| … |\n| **saw 33** | **33 pounds** |\n| … |\n[1]\n\n- *Workshop*: tool: saw 0; price: 0 pounds [1]\n- *Workshop*: No more. [1]"
+    )
 
 
 def test_continued_table_is_quoted_below_its_head():
@@ -282,20 +280,18 @@ def test_lower_ranked_passage_needs_a_higher_score():
     others = [hit(f"Otter {n} swims.", n=n) for n in range(3, 9)]
     question = "When are saws of the workshop lent?"
     for hits, day in (((first, nearer, *others), "Fridays"), ((first, *others, nearer), "Mondays")):
-        assert day in said(question, *hits).split("\n\n")[0]
+        assert f"lent on {day}.**" in said(question, *hits)
 
 
-def test_each_of_two_parts_may_get_two_quotations():
-    rows = [("saw", "Monday", "gate"), ("saw", "Friday", "till"), ("drill", "Sunday", "shed"), ("drill", "May", "barn")]
-    hits = [
-        hit(f"The {tool} is lent on {day}. Ask at the {at}.", tool, n=n) for n, (tool, day, at) in enumerate(rows, 1)
-    ]
-    saws, drills = part("When is the saw lent?", *hits[:2]), part("When is the drill lent?", *hits[2:])
-    two, three = quoted_for(saws, drills), quoted_for(saws, drills, part("When is the drill oiled?", *hits[2:]))
+def test_part_of_several_gets_a_quotation_and_one_further_place():
+    rows = [("saw", "Monday", "gate"), ("saw", "Friday", "till"), ("saw", "May", "pier"), ("drill", "Sunday", "shed")]
+    hits = [hit(f"A {tool} is lent on {day}. Ask at the {at}.", tool, n=n) for n, (tool, day, at) in enumerate(rows, 1)]
+    saws, drills = part("When is the saw lent?", *hits[:3]), part("When is the drill lent?", hits[3])
+    one, two = quoted_for(saws), quoted_for(saws, drills)
+    assert one is not None
     assert two is not None
-    assert three is not None
-    assert [day in two.text for _, day, _ in rows] == [True] * 4
-    assert [day in three.text for _, day, _ in rows] == [True, False, True, False]
+    assert [day in one.text for _, day, _ in rows] == [True, True, True, False]
+    assert [day in two.text for _, day, _ in rows] == [True, True, False, True]
 
 
 def test_each_part_has_a_quotation_and_missing_ones_are_named():
@@ -337,17 +333,10 @@ def test_other_languages_are_quoted():
 
 
 def test_passage_that_answers_two_parts_is_quoted_once():
-    text = "The gate opens at nine. It closes at six. The keeper lives next door."
-    draft = quoted_for(part("When does the gate open?", hit(text)), part("When does it close?", hit(text)))
+    text = "The gate opens at nine. The gate closes at six. The keeper lives next door."
+    draft = quoted_for(part("When does the gate open?", hit(text)), part("When does the gate close?", hit(text)))
     assert draft
     assert draft.text == (
-        "Workshop  \n**The gate opens at nine.** **It closes at six.** The keeper lives next door. [1]"
+        "Workshop  \n**The gate opens at nine.** **The gate closes at six.** The keeper lives next door. [1]"
     )
     assert all(draft.answers)
-
-
-def test_second_quotation_must_add_to_the_first():
-    copy, more = hit(TOOLS.passage.text, "Copy", n=2), hit("Machines go back to the shed behind the oak.", "Sheds", n=2)
-    assert cited_numbers(said("When do machines go back?", TOOLS, copy)) == [1]
-    assert cited_numbers(said("Where do machines go back?", more, TOOLS)) == [1, 2]
-    assert cited_numbers(said("When do machines go back?", TOOLS, hit("Otters swim.", n=2))) == [1]

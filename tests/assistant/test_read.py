@@ -240,7 +240,7 @@ def test_message_with_two_parts_gets_more_tokens_of_sections(kitchen):
 
 
 def small_model_reply(
-    kitchen, *texts: str, message: str = "How fast does the kettle boil water?", history=(), streamed=None
+    kitchen, *texts: str, message: str = "How long does the kettle boil water?", history=(), streamed=None
 ):
     build_index(kitchen_notes(kitchen), "small", retriever="bm25")
     assistant = with_model(kitchen, *texts, index="small", options="?size=small")

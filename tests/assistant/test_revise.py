@@ -90,7 +90,7 @@ PROSE = "The boat is old. **She carries six cars.** Otters follow her."
 STEPS = "Reset  \nHow to do it:\n\n1. Hold it.\n2. **Wait.**\n\n```\nwait\n\n```\n\n3. Go on. Rest.\n\nDone."
 TABLE = "Shop › Fares  \nPaid:\n\n| tool | price |\n| --- | --- |\n| saw No. 3. | 2 pounds. |\n| axe | 4 |\n| hoe | |"
 FARES = "Boats › Fares  \nA ticket costs £7. Cars cost £9."
-FURTHER = f"{FARES}\n\nBoats › Age: It is old.\nBoats › Otters: They follow."
+FURTHER = f"{FARES}\n\n- *Age*: It is old.\n- *Boats › Otters*: They follow."
 PARTS = f"Boats › Size  \n{PROSE}\n\n{FARES}\n\nI found nothing about “winter”."
 ALL = "There are 3 documents:\n\n- boat.md\n- axe: a tool\n- apple: a fruit"
 

@@ -18,7 +18,7 @@ STEPS = ["understand", "retrieve", "decide", "answer", "verify"]
 @pytest.mark.usefixtures("kitchen")
 def test_reports_every_step_in_order():
     events: list[Event] = []
-    reply = assistant_over("n").reply([], "What colour is the kettle?", events.append)
+    reply = assistant_over("n").reply([], "Is the kettle red?", events.append)
     assert list(dict.fromkeys(event.step for event in events)) == STEPS
     assert "".join(event.delta for event in events) == reply.answer
     assert reply.answer == "Kettle  \n**The kettle is red.** It boils water in four minutes. [1]"
@@ -32,7 +32,7 @@ def test_reports_every_step_in_order():
     [
         ("What is the capital of Peru, and who wrote Hamlet?", "unknown", UNKNOWN_TEXT),
         ("Who won the 1998 World Cup?", "unknown", UNKNOWN_TEXT),
-        ("What colour is the kettle, and who wrote Hamlet?", "partial", "Kettle  \n"),
+        ("How long does the kettle boil water, and who wrote Hamlet?", "partial", "Kettle  \n"),
         ("Who mended the handle of the blue toaster yesterday evening?", "partial", UNSURE_TEXT),
     ],
 )

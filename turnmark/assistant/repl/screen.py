@@ -30,6 +30,7 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from turnmark.assistant.config import EXTRACTIVE_SPEC
 from turnmark.assistant.sessions.conversation import (
     calls_line,
     cite,
@@ -192,7 +193,8 @@ def check_lines(reply: Reply) -> list[str]:
 
 def checks_line(reply: Reply) -> str:
     """Summarize a reply in one line: `answer · 3 searches · 2 sections · 1/2 parts · 0.4 s`."""
-    items: list[str] = [reply.decision]
+    is_quoted = reply.generator == EXTRACTIVE_SPEC
+    items: list[str] = ["closest passages" if is_quoted and reply.decision == "partial" else reply.decision]
     if reply.trace.calls:
         items.append(calls_line(reply.trace.calls))
     count = len(sources_used(reply))

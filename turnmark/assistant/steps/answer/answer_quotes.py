@@ -66,7 +66,7 @@ def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, a
     forward_first = understood.understanding.wants_procedure and len(parts) == 1 and turn.generator is None
     shown: list[QuotedSpan] = []
     answers: list[str] = []
-    texts: list[str] = []
+    texts: list[str | QuotedSpan] = []
     numbers: dict[int, int] = {}
     judgments: list[Judgment] = []
     for part, judgment in parts:
@@ -80,7 +80,7 @@ def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, a
         numbers |= zip(map(id, new), sources.number(span.hit for span in new), strict=True)
         if new and judgment.decision == "partial":
             texts.append(in_language(UNSURE_TEXT, turn.language))
-        texts += [format_span(span, numbers[id(span)]) for span in new]
+        texts += new
         if turn.generator is None:
             limit = MAX_PLACES_IF_SURE if judgment.decision == "answer" else MAX_FURTHER_PLACES
             limit = limit if len(parts) == 1 else 1
@@ -97,7 +97,9 @@ def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, a
         assessment = graded
     steps = [list_steps(span, numbers[id(span)]) for span in shown]
     procedure = next(filter(None, steps), ())
-    draft = Draft("\n\n".join(texts), assessment, procedure=procedure, answers=tuple(answers), claims="")
+    # Spans are formatted last, since a later part may set another sentence in bold.
+    formatted = [text if isinstance(text, str) else format_span(text, numbers[id(text)]) for text in texts]
+    draft = Draft("\n\n".join(formatted), assessment, procedure=procedure, answers=tuple(answers), claims="")
     return draft.with_sources(sources)
 
 

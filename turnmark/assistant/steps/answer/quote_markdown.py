@@ -114,9 +114,14 @@ def format_places(
     for (hit, line), number in zip(places, sources.number(hit for hit, _ in places), strict=True):
         title, section = hit.passage.title, line.section.rpartition(" › ")[2]
         names = dict.fromkeys(filter(None, ("" if section and title in titles else title, section)))
-        path = escape_marks(one_line(" › ".join(names))).replace("*", "")
-        rows.append(f"- *{path}*: {escape_marks(ellipsize(one_line(line.text), MAX_PLACE_CHARACTERS))} [{number}]")
+        path = _plain(" › ".join(names)).replace("*", "")
+        rows.append(f"- *{path}*: {ellipsize(_plain(without_item_mark(line.text)), MAX_PLACE_CHARACTERS)} [{number}]")
     return ["\n".join(rows)] if rows else []
+
+
+def _plain(text: str) -> str:
+    """Return a text as one line that sets nothing in bold, and has neither links nor citation marks."""
+    return escape_marks(_STRONG.sub(r"\2", one_line(text))).replace("](", "] (")
 
 
 def list_steps(span: QuotedSpan, number: int) -> tuple[ProcedureStep, ...]:
