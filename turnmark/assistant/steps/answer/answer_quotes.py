@@ -9,6 +9,7 @@ longer spans instead.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from turnmark.assistant.steps.answer.answer_collection import answer_about_collection
 from turnmark.assistant.steps.answer.answer_totals import answer_total
@@ -60,7 +61,7 @@ class AnswerByQuotes:
 
 def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, assessment: Assessment) -> Draft | None:
     """Quote the documents for each part of a message, each span once; return None if nothing was found for any part."""
-    sources = SourceList(evidence)
+    sources = SourceList(replace(evidence, hits=()))  # what is quoted gets the first numbers
     parts = list(zip(evidence.parts, assessment.parts, strict=True))
     # A small model reads the quotations, so they stay short.
     forward_first = understood.understanding.wants_procedure and len(parts) == 1 and turn.generator is None
@@ -74,7 +75,8 @@ def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, a
         spans_of_part = _spans_for_part(turn, part, ranked, len(parts), shown, forward_first)
         new = [span for span in spans_of_part if span not in shown]
         shown += new
-        if spans_of_part and judgment.decision == "answer" and not turn.trusted:
+        is_judged = turn.trusted or turn.generator is not None
+        if spans_of_part and judgment.decision == "answer" and not is_judged:
             judgment = _doubt_quote(turn, part, judgment, ranked, spans_of_part[0])
         judgments.append(judgment)
         numbers |= zip(map(id, new), sources.number(span.hit for span in new), strict=True)
@@ -95,6 +97,7 @@ def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, a
     if graded.judgment.decision != assessment.judgment.decision:
         graded.report(turn)
         assessment = graded
+    sources.number(evidence.hits)
     steps = [list_steps(span, numbers[id(span)]) for span in shown]
     procedure = next(filter(None, steps), ())
     # Spans are formatted last, since a later part may set another sentence in bold.

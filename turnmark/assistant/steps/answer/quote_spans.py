@@ -14,7 +14,7 @@ from turnmark.assistant.steps.verify.claim_support import stems
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit, Retriever, section_of
 
-MAX_BLOCK_WORDS, MAX_STEPS_WORDS = 160, 320
+MAX_BLOCK_WORDS, MAX_STEPS_WORDS = 220, 400
 """Maximum words of a list or table that is quoted completely, and of one for a message that asks for steps."""
 _NAVIGATION_PAGE = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
 """The path of a page of a wiki or site that only has links. It is quoted only if there is nothing else."""
@@ -88,7 +88,7 @@ def choose_spans(
     chosen: list[QuotedSpan] = []
     good = [row for row in ranked if row is ranked[0] or row.score >= MIN_SECOND_QUOTE_SCORE * ranked[0].score]
     # Without this, the menu of a wiki answers "How do I reset my password?".
-    pages = [row for row in good if not _NAVIGATION_PAGE.fullmatch(hits[row.hit].passage.as_stored().document)]
+    pages = [row for row in good if not _is_navigation(hits[row.hit])]
     for row in pages or good:
         if len(chosen) == count:
             break
@@ -104,6 +104,10 @@ def choose_spans(
         if not chosen or _adds_words(span, quoted):
             chosen.append(span)
     return chosen
+
+
+def _is_navigation(hit: Hit) -> bool:
+    return _NAVIGATION_PAGE.fullmatch(hit.passage.as_stored().document) is not None
 
 
 def _adds_words(span: QuotedSpan, quoted: Sequence[QuotedSpan]) -> bool:
@@ -187,6 +191,8 @@ def _lines_around(
                 first -= 1  # the sentence that introduces the list
         elif best_line.kind == "row":
             return (best_line,)
+        elif forward_first and size(block[0], best) <= most and all(map(free, range(block[0], best + 1))):
+            first, words = block[0], most  # a person begins with the first step
     sides = (("after",), ("before",)) if forward_first else (("after", "before"),)
     for directions, (begin, end) in product(sides, (found, (0, lines[-1].end))):
         growing = True
@@ -246,7 +252,8 @@ def further_places(
     for row in ranked:
         hit = hits[row.hit]
         block = hit.passage.id, row.line.block
-        if len(places) < limit and block not in known and not any(span.contains(hit, row.line) for span in shown):
+        is_new = block not in known and not _is_navigation(hit)
+        if len(places) < limit and is_new and not any(span.contains(hit, row.line) for span in shown):
             known.add(block)
             places.append((hit, row.line))
     return places
