@@ -30,14 +30,14 @@ from turnmark.assistant.steps.understand.question_kinds import kind_of_question
 from turnmark.assistant.types import GROUNDED_DECISIONS, Judgment
 from turnmark.assistant.wording.reply_texts import UNKNOWN_TEXT, UNSURE_TEXT, in_language, not_found
 
-SPAN_WORDS, PROCEDURE_SPAN_WORDS, READ_SPAN_WORDS = 60, 120, 150
+SPAN_WORDS, PROCEDURE_SPAN_WORDS, READ_SPAN_WORDS = 60, 180, 150
 """Approximate words of a span, of one for a message that asks for steps, and of one that a small model reads. A list or
 table may be longer, since it is kept complete."""
 MAX_FURTHER_PLACES, MAX_PLACES_IF_SURE = 3, 2
 """Maximum further places below a quotation, and below one that surely answers."""
 MAX_PARTS_WITH_TWO_SPANS = 2
 """Maximum parts of a message in which each part may get a second span, or more than one further place."""
-SHARE_WEIGHT, LEAD_WEIGHT, MIN_SURENESS = 0.9, 3.9, 1.35
+SHARE_WEIGHT, LEAD_WEIGHT, MIN_SURENESS = 0.9, 3.9, 1.2
 """See `_doubt_quote`."""
 
 
