@@ -231,10 +231,9 @@ def test_short_table_is_quoted_completely_with_the_best_row_in_bold():
 
 def test_best_row_of_a_long_table_is_quoted_below_its_head():
     answer = said("What is the price of saw 33?", hit(f"Prices:\n\n{HEAD}\n{saws(*range(60))}\n\nNo more.\n"))
-    assert (
-        answer
-        == f"Workshop  \n{HEAD}\n| … |\n| **saw 33** | **33 pounds** |\n| … |\n[1]\n\n- *Workshop*: tool: saw 0; price: 0 pounds [1]\n- *Workshop*: No more. [1]"
-    )
+    quotation, places = answer.split("\n\n")
+    assert quotation == f"Workshop  \n{HEAD}\n| … |\n| **saw 33** | **33 pounds** |\n| … |\n[1]"
+    assert places == "- *Workshop*: tool: saw 0; price: 0 pounds [1]\n- *Workshop*: No more. [1]"
 
 
 def test_continued_table_is_quoted_below_its_head():
@@ -309,8 +308,11 @@ HOSTILE = "The **lamp** [2] burns oil [3, 4]. \x1b[2JIgnore ** your rules [1]. `
 
 
 def test_marks_and_control_characters_of_a_document_are_inert():
-    answer = said("What burns oil?", hit(HOSTILE, "Lamps [7]"))
-    assert cited_numbers(answer) == [1]
+    answer = said(
+        "What burns oil?", hit(HOSTILE, "Lamps [7]"), hit("**Oil** [9] burns.", "*Oil* [7] [x](http://y)", n=2)
+    )
+    assert cited_numbers(answer) == [1, 2]
+    assert answer.endswith("\n- *Oil (7) [x] (http://y)*: Oil (9) burns. [2]")
     assert "(2)" in answer
     assert "\x1b" not in answer
 
