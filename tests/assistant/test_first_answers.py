@@ -98,8 +98,8 @@ def test_replies_are_short_and_near_misses_are_seldom_sure():
 
 @pytest.mark.usefixtures("in_demo_home")
 def test_chat_shows_a_further_place_and_the_kind_of_the_question(turnmark):
-    ran = turnmark("chat", "--index", "demo", stdin="What is the Anvick Bakehouse?\n/why\n/why 2\n")
+    ran = turnmark("chat", "--index", "demo", stdin="What is the Anvick Bakehouse?\n/why\n/why 3\n")
     assert "asks for the definition of “anvick bakehouse”" in ran.out
-    place = re.search(r"^- \*Anvick › Buildings worth a look\*: (.+) \[2\]$", ran.out, re.MULTILINE)
+    place = re.search(r"^- \*Anvick › Buildings worth a look\*: (.+) \[3\]$", ran.out, re.MULTILINE)
     assert place
     assert ran.out.count(place[1]) == 2

@@ -164,9 +164,9 @@ def quoted_from(found: int, words: str, given: bool = False) -> Draft:
 def test_list_over_several_passages_is_one_citation(found, words):
     draft = quoted_from(found, words)
     assert [step.step for step in draft.procedure] == ["Empty it.", "Dry it.", "Glue the hole.", "Wait a day."]
-    assert draft.text.endswith("4. Wait a day.\n\nThen fill it. [2]")
+    assert draft.text.endswith("4. Wait a day.\n\nThen fill it. [1]")
     whole = "\n\n".join(STEPS)
-    assert (draft.hits[1].passage.id, draft.hits[1].passage.text) == (f"d-0-{len(whole)}", whole)
+    assert (draft.hits[0].passage.id, draft.hits[0].passage.text) == (f"d-0-{len(whole)}", whole)
 
 
 def test_quotation_stays_inside_the_given_evidence():
