@@ -77,8 +77,13 @@ def _reason_to_doubt(turn: Turn, part: PartEvidence) -> str:
 
 
 def _unknown_word(turn: Turn, part: PartEvidence) -> str:
-    """Return a content word of a question that no passage of the index has, or "" if there is none."""
+    """Return a content word of a question that no passage of the index has, or "" if there is none.
+
+    A model understands other words than those of the documents, so that only names count for one.
+    """
     terms = terms_of(part.text, turn.languages)
+    if turn.generator is not None:
+        terms = [term for term in terms if term.istitle() and not part.text.startswith(term)]
     shares = turn.word_shares(terms)
     return next((term for term, share in zip(terms, shares, strict=False) if share < MIN_KNOWN_SHARE), "")
 
