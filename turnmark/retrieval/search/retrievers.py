@@ -53,6 +53,10 @@ class Ranker(Protocol):
         ...
 
 
+MIN_ALONE_WORDS = 3
+"""Minimum content words of a message that a retriever without conversations searches alone."""
+
+
 class IndexRetriever(Retriever):
     """A retriever over an index that ranks rows before it fetches their passages."""
 
@@ -60,15 +64,21 @@ class IndexRetriever(Retriever):
         self.name, self.index = name, index
 
     def resolve(self, queries: Sequence[Query]) -> list[Query]:
-        """Return the queries with the history and variants that are searched."""
-        return list(queries)
+        """Return the queries with the history and variants that are searched: a short one also has its context."""
+        short = [query.in_context and len(content_words(query.text)) < MIN_ALONE_WORDS for query in queries]
+        return [
+            query.model_copy(update={"variants": (*query.variants, query.in_context), "in_context": ""})
+            if is_short
+            else query
+            for query, is_short in zip(queries, short, strict=True)
+        ]
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[FusedRanking]:
         """Return the `k` best rows for each query, in the order of the queries."""
         raise NotImplementedError
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-        depth = search_depth(self.index, top_k)
+        depth, queries = search_depth(self.index, top_k), self.resolve(queries)
         hit_lists = self.hits(self.ranked(queries, depth))
         return [with_rows(self.index, query, hits, top_k) for query, hits in zip(queries, hit_lists, strict=True)]
 
