@@ -17,6 +17,7 @@ from turnmark.core.console import NoProgress
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.home import home
 from turnmark.retrieval.index.build import build_index
+from turnmark.retrieval.index.components import verify_index
 from turnmark.retrieval.index.folder_watch import FolderWatch
 from turnmark.retrieval.search.opened_index import open_index
 
@@ -75,10 +76,12 @@ def test_description_is_found_below_its_heading_and_its_model_was_told_the_conte
     assert (chart.sha256, chart.model, chart.alt) == (hash_of(notes / "soft.png"), "eyes", "Weeks by water")
     assert index.pictures.read(chart) == (notes / "soft.png").read_bytes()
 
-    sealed = json.loads((index.files / "seal.json").read_text())["files"]
-    assert {name for name in sealed if name.startswith("pictures/")} == {
-        "pictures/pictures.jsonl", *(f"pictures/{hash_of(notes / name)}.png" for name in ("soft.png", "hard.png")),
+    assert {path.name for path in (index.files / "pictures").iterdir()} == {
+        "pictures.jsonl", *(f"{hash_of(notes / name)}.png" for name in ("soft.png", "hard.png")),
     }  # fmt: skip
+    assert verify_index(index) == []
+    (index.files / "pictures" / "pictures.jsonl").write_text("")
+    assert "pictures/pictures.jsonl is damaged" in verify_index(index)[0]
     assert not (index.folder / ".pictures").exists()
 
     requests = {pictures_in(body)[0]: body["messages"] for body in server.bodies}

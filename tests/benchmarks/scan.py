@@ -14,15 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from itertools import count, islice
+from itertools import count, groupby, islice
 from pathlib import Path
 
 from tests.conversations.collections import COLLECTIONS
+from tests.retrieval.conftest import stored_passages
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.search.opened_index import open_index
-from turnmark.retrieval.storage.passage_store import PassageStore
 
 
 def real_passages() -> list[Passage]:
@@ -54,11 +54,9 @@ def main() -> None:
     """Print a line for each scan."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "passages.db"
-        store = PassageStore(path, write=True)
-        store.add_passages(islice(repeated(real_passages()), int((sys.argv[1:2] or ["100000"])[0])))
-        store.finish()
-        store.close()
-        every = Collection(PassageStore(path))
+        passages = islice(repeated(real_passages()), int((sys.argv[1:2] or ["100000"])[0]))
+        by_document = groupby(passages, lambda passage: passage.document)
+        every = Collection(stored_passages(path, {document: list(group) for document, group in by_document}))
         scans: dict[str, Callable[[], object]] = {
             "documents": every.documents,
             "grep dutch oven": lambda: every.grep("dutch oven"),

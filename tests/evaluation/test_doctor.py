@@ -50,7 +50,7 @@ def test_checks_the_indexes(turnmark, demo_home, tmp_path, monkeypatch):
     mine = tmp_path / "home"
     for name in ("whole", "lacks", "garbled", "half"):
         shutil.copytree(demo_home / "indexes" / "demo", mine / "indexes" / name)
-    shutil.rmtree(mine / "indexes" / "lacks" / "g0001" / "bm25")
+    (mine / "indexes" / "lacks" / "g0001" / "passages.db").unlink()
     (mine / "indexes" / "garbled" / "manifest.json").write_text("{", encoding="utf-8")
     (mine / "indexes" / "half" / "manifest.json").unlink()
     monkeypatch.setenv("TURNMARK_HOME", str(mine))

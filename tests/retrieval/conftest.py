@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.served import ServerProcess, free_port
+from turnmark.corpora.types import Passage
+from turnmark.retrieval.storage.passage_store import PassageStore
+from turnmark.retrieval.storage.passage_writer import PassageWriter, ReadFile
 
 
 def write(folder: Path, **files: str) -> Path:
@@ -52,11 +56,15 @@ def content(name: str) -> dict[str, np.ndarray]:
 
     index = open_index(name)
     ids = [passage.id for page in index.store.pages() for _, _, passage in page]
-    vectors = (
-        dict(zip(ids, index.flat.of(range(len(ids))), strict=True)) if index.manifest.exact else index.chroma.get(ids)
-    )
-    assert set(vectors) == set(ids)
-    return {i: vectors[i] for i in ids}
+    return dict(zip(ids, index.flat.of(range(len(ids))), strict=True))
+
+
+def stored_passages(path: Path, documents: Mapping[str, Sequence[Passage]]) -> PassageStore:
+    """Write passages into a new file, and return it opened."""
+    with closing(PassageWriter(path, revision=1)) as store:
+        store.put([ReadFile(name, "", "{}", {name: passages}) for name, passages in documents.items()])
+        (count,) = store.select("SELECT count(*) FROM passages")[0]
+    return PassageStore(path, 1, np.arange(1, count + 1))
 
 
 class ChromaProcess(ServerProcess):

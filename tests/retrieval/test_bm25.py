@@ -11,7 +11,7 @@ import pytest
 from tests.retrieval.conftest import write
 from turnmark.core.errors import RequestError
 from turnmark.retrieval.index.build import build_index
-from turnmark.retrieval.ranking.bm25 import BM25, BM25Settings, analyzer_of, build_bm25
+from turnmark.retrieval.ranking.bm25 import BM25, BM25Settings, analyzer_of
 from turnmark.retrieval.search.opened_index import open_index
 from turnmark.retrieval.search.retriever_factory import build_settings
 
@@ -42,15 +42,13 @@ def reference(query: str, texts: list[str], settings: BM25Settings) -> list[floa
 
 @pytest.mark.parametrize("settings", [BM25Settings(), BM25Settings(k1=1.5, b=0.75), BM25Settings(language="none")])
 @pytest.mark.parametrize("query", ["low tide in the harbour", "seal", "descaling kettles", "seal seal otter"])
-def test_scores_equal_the_lucene_formula(tmp_path, settings, query):
-    build_bm25(TEXTS, tmp_path / "b", settings)
-    bm25 = BM25(tmp_path / "b", settings)
+def test_scores_equal_the_lucene_formula(settings, query):
+    bm25 = BM25.of_texts(TEXTS, settings)
     assert bm25.scores(query).tolist() == pytest.approx(reference(query, TEXTS, settings), abs=1e-5)
 
 
-def test_top_is_ordered_and_limited_without_zero_scores(tmp_path):
-    build_bm25([*TEXTS, "kelp rope", "kelp rope"], tmp_path / "b", BM25Settings())
-    bm25 = BM25(tmp_path / "b", BM25Settings())
+def test_top_is_ordered_and_limited_without_zero_scores():
+    bm25 = BM25.of_texts([*TEXTS, "kelp rope", "kelp rope"], BM25Settings())
     assert [row for row, _ in bm25.top("kettle", 5)] == [3]
     assert len(bm25.top("seal tide harbour", 2)) == 2
     assert [len(bm25.top(query, 5)) for query in ("zzz unknown", "the of and", "")] == [0, 0, 0]

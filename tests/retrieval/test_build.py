@@ -23,8 +23,8 @@ from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.components import verify_index
 from turnmark.retrieval.search.opened_index import open_index
 from turnmark.retrieval.search.retriever_factory import open_retriever
-from turnmark.retrieval.storage.chroma import ChromaVectors
-from turnmark.retrieval.storage.passage_store import PassageStore
+from turnmark.retrieval.storage.passage_store import rows_file
+from turnmark.retrieval.storage.passage_writer import PassageWriter
 from turnmark.retrieval.types import Query, Retriever
 
 
@@ -110,12 +110,11 @@ def test_rebuild_keeps_files_of_an_open_index(notes):
     build_index(notes, "n")
     with pytest.raises(RequestError, match="nothing to index"):
         build_index(write(notes.parent / "empty"), "n")
-    assert sorted(path.name for path in (home() / "indexes" / "n").glob("g*")) == ["g0002", "g0003"]
+    assert sorted(path.name for path in (home() / "indexes" / "n").glob("g*/rows*")) == [rows_file(2), rows_file(3)]
 
 
-@pytest.mark.parametrize(("part", "most"), [("passages.db", 9), ("bm25", 9), ("exact", 9), ("chroma", 0)])
-def test_missing_part_is_reported_and_rebuilt(notes, monkeypatch, part, most):
-    monkeypatch.setattr("turnmark.retrieval.index.build.FLAT_LIMIT", most)
+@pytest.mark.parametrize("part", ["passages.db", rows_file(1), "exact"])
+def test_missing_part_is_reported_and_rebuilt(notes, part):
     build_index(notes, "n")
     path = open_index("n").files / part
     shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -124,12 +123,6 @@ def test_missing_part_is_reported_and_rebuilt(notes, monkeypatch, part, most):
     assert any(part in problem for problem in verify_index(open_index("n")))
     assert not build_index(notes, "n").unchanged
     assert verify_index(open_index("n")) == []
-    if part == "chroma":
-        store = ChromaVectors(open_index("n").files / part)
-        store._collection.delete(ids=[next(iter(store.rows()))[0]])
-        store.close()
-        [problem] = verify_index(open_index("n"))
-        assert "chroma does not match the 3 passages: 1 differ" in problem
     with FileLock(home() / "indexes" / "n" / ".lock"), pytest.raises(TurnmarkError, match="is being built by another"):
         build_index(notes, "n")
 
@@ -148,7 +141,7 @@ def test_damaged_passages_are_reported_without_traceback(notes):
 
 
 def test_wrong_request_keeps_an_interrupted_build(notes, monkeypatch):
-    monkeypatch.setattr(PassageStore, "finish", interrupted)
+    monkeypatch.setattr(PassageWriter, "publish", interrupted)
     with pytest.raises(KeyboardInterrupt):
         build_index(notes, "n")
     half = home() / "indexes" / "n" / "g0001" / "passages.db"
@@ -162,7 +155,7 @@ def test_wrong_request_keeps_an_interrupted_build(notes, monkeypatch):
     assert (report.embedded, report.kept) == (0, 3)
 
 
-def interrupted(store: PassageStore) -> None:
+def interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 

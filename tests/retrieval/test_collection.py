@@ -11,22 +11,21 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.retrieval.conftest import stored_passages
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import Collection
-from turnmark.retrieval.storage.passage_store import PassageStore
 
 
 def collection(path: Path, documents: dict[str, list[tuple[str, str]]], title: str = "") -> Collection:
     """A store of documents, given as lists of (section, text)."""
     path.unlink(missing_ok=True)
-    store = PassageStore(path, write=True)
-    passages = []
+    passages: dict[str, list[Passage]] = {}
     for name, sections in documents.items():
         start = 0
         for section, text in sections:
             end = start + len(text)
-            passages.append(
+            passages.setdefault(name, []).append(
                 Passage(
                     id=f"{name}-{start}-{end}",
                     document=name,
@@ -38,9 +37,7 @@ def collection(path: Path, documents: dict[str, list[tuple[str, str]]], title: s
                 )
             )
             start = end + 1
-    store.add_passages(passages)
-    store.finish()
-    return Collection(store)
+    return Collection(stored_passages(path, passages))
 
 
 WORD = st.sampled_from(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from turnmark.core.console import NoProgress
-from turnmark.retrieval.index.components import Encoder
+from turnmark.retrieval.index.encoders import Encoder
 from turnmark.retrieval.index.encoding_steps import FIRST_STEP_TEXTS, EncodingSteps
 
 
@@ -28,7 +28,7 @@ def test_each_value_belongs_to_its_content_and_each_step_is_reported() -> None:
 
     texts = [f"{'long ' * (number % 7)}{number}" for number in range(200)]
     progress, values = Counted(), dict[str, dict[str, bytes]]()
-    for contents, step in EncodingSteps(Encoder(("one", "two"), encode), progress).encode(
+    for contents, step in EncodingSteps(Encoder("dense", encode, "", 2), progress).encode(
         [*map(str, range(200))], texts
     ):
         for key, encoded in step.items():

@@ -11,7 +11,7 @@ import pytest
 from turnmark.corpora.chunking import regex_tokens
 from turnmark.corpora.readers import isolation
 from turnmark.corpora.readers.report import ReadingReport
-from turnmark.retrieval.index.components import Window
+from turnmark.retrieval.index.encoders import Window
 from turnmark.retrieval.index.source_reading import SourceReader
 
 
@@ -21,7 +21,7 @@ def mail(text: str) -> bytes:
 
 
 def reader_of(source: Path, watch: ReadingReport, processes: int) -> SourceReader:
-    return SourceReader(source, (), (), Window(256, 256, regex_tokens), None, {}, watch, processes)
+    return SourceReader(source, (), (), Window(256, 256, regex_tokens), {}, watch, processes)
 
 
 def rows_of(source: Path, processes: int) -> tuple[list[tuple[str, list[str], list[str]]], dict[str, int]]:
@@ -31,7 +31,7 @@ def rows_of(source: Path, processes: int) -> tuple[list[tuple[str, list[str], li
         entries = list(map(reader.cut, reader.entries()))
     rows = []
     for entry in entries:
-        texts = [passage.text for passage in entry.passages]
+        texts = [passage.text for passages in entry.passages.values() for passage in passages]
         rows.append((entry.path, texts, [problem.what for problem in entry.problems]))
     return rows, dict(watch.unread)
 
@@ -66,7 +66,7 @@ def test_files_are_read_in_several_processes(tmp_path, monkeypatch):
             both.wait()
 
     with closing(reader_of(tmp_path, ReadingReport(tell), 2)) as reader:
-        texts = [entry.passages[0].text for entry in map(reader.cut, reader.entries())]
+        texts = [entry.passages[entry.path][0].text for entry in map(reader.cut, reader.entries())]
     assert ["a.eml" in texts[0], "b.eml" in texts[1]] == [True, True]
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from turnmark.corpora.downloads.small_models import MODELS, SPLADE, ModelFile, m
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.components import verify_index
+from turnmark.retrieval.ranking.postings import Postings
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
 from turnmark.retrieval.search.sparse import (
@@ -26,10 +29,11 @@ from turnmark.retrieval.search.sparse import (
     Vector,
     open_encoder,
     pack_terms,
-    postings_of,
+    sparse_of,
+    sparse_postings,
     unpack_terms,
-    write_sparse,
 )
+from turnmark.retrieval.storage.passage_writer import SPARSE_POSTINGS, SPARSE_TYPE
 from turnmark.retrieval.types import Hit, Query
 
 
@@ -43,9 +47,16 @@ def spec(model: Path) -> str:
 
 
 def stored(name: str) -> dict[str, Vector]:
+    """Return passage id -> the terms that the index has of it, and their weights."""
     index = open_index(name)
-    rows = {p.id: row for page in index.store.pages() for row, _, p in page}
-    return dict(zip(rows, postings_of(index).vectors(list(rows.values())), strict=True))
+    postings = Postings(index.store.select, SPARSE_POSTINGS, SPARSE_TYPE)
+    by_slot: dict[int, dict[int, float]] = {}
+    for term in sorted(map(int, postings.terms())):
+        for slot, weight in zip(*postings.of(term), strict=True):
+            by_slot.setdefault(int(slot), {})[term] = float(weight)
+    ids = [passage.id for page in index.store.pages() for _, _, passage in page]
+    vectors = [by_slot.get(slot, {}) for slot in index.rows.sparse_slots.tolist()]
+    return {each: (np.array(list(v)), np.array(list(v.values()))) for each, v in zip(ids, vectors, strict=True)}
 
 
 def test_order_equals_the_librarys_similarity(tmp_path, model):
@@ -101,7 +112,6 @@ def test_splade_index_is_listed_searched_and_updated(notes, model, turnmark):
     assert index.manifest.splade.dimension == len(tiny.VOCABULARY)
     assert default_retriever(index) == spec(model)
     assert not (index.files / "chroma").exists()
-    assert list(index.files.glob("kept.db*")) == []
     assert "splade:" in turnmark("index", "list").out
     hits = open_retriever(f"splade:{model}", index).search([Query(text="sugar for bees", where={"path": "be*"})], 3)[0]
     assert {hit.passage.document for hit in hits} == {"bees.md"}
@@ -118,11 +128,9 @@ def test_splade_index_is_listed_searched_and_updated(notes, model, turnmark):
             assert np.array_equal(terms, old[passage][0])
             assert np.array_equal(weights, old[passage][1])
     assert verify_index(open_index("n")) == []
-    rows = open_index("n").files / "splade" / "rows.npy"
-    rows.write_bytes(rows.read_bytes()[:-4])
-    assert any("splade" in problem for problem in verify_index(open_index("n")))
-    with pytest.raises(TurnmarkError, match="index 'n' is damaged: splade"):
-        open_retriever(spec(model), open_index("n")).search([Query(text="hull")], 1)
+    with closing(sqlite3.connect(open_index("n").files / "passages.db")) as db, db:
+        db.execute('UPDATE sparse_postings SET "values" = x\'0000\' WHERE length("values") = 2')
+    assert any("postings" in problem for problem in verify_index(open_index("n")))
 
 
 def test_index_without_splade_names_the_build_command(notes, model):
@@ -131,7 +139,7 @@ def test_index_without_splade_names_the_build_command(notes, model):
     with pytest.raises(RequestError, match=rf"index build \S+ --name n --retriever splade:{model}"):
         open_retriever(spec(model), index)
     with pytest.raises(RequestError, match=r"was built for BM25 only and has no SPLADE terms; .*splade:MODEL"):
-        postings_of(index)
+        sparse_of(index)
     build_index(notes, "n", retriever=spec(model))
     with pytest.raises(RequestError, match=r"with the sparse encoder 'splade:.*', not 'splade:other/model'"):
         open_retriever("splade:other/model", open_index("n"))
@@ -175,24 +183,24 @@ vectors = st.lists(
 )
 
 
-@given(vectors, st.integers(1, 5), st.data())
-def test_postings_return_vectors_and_dot_products(tmp_path_factory, vectors_drawn, page, data):
-    folder = tmp_path_factory.mktemp("x") / "splade"
+@given(vectors, st.integers(1, 5))
+def test_postings_return_dot_products(vectors_drawn, page):
     packed = [pack_terms(vector) for vector in vectors_drawn]
     for vector, two in zip(vectors_drawn, map(unpack_terms, packed), strict=True):
         assert np.array_equal(vector[0], two[0])
         assert np.array_equal(vector[1], two[1])
-    write_sparse(folder, lambda: (packed[start : start + page] for start in range(0, len(packed), page)), 31)
-    index = SparseIndex(folder)
-    assert (index.rows, index.postings) == (len(vectors_drawn), sum(len(vector[0]) for vector in vectors_drawn))
-    rows = data.draw(st.permutations(range(len(vectors_drawn))).map(lambda order: order[: len(order) // 2 + 1]))
-    for row, (terms, weights) in zip(rows, index.vectors(rows), strict=True):
-        assert np.array_equal(terms, vectors_drawn[row][0])
-        assert np.array_equal(weights, vectors_drawn[row][1])
+    db = sqlite3.connect(":memory:")
+    db.execute(Postings.schema(SPARSE_POSTINGS))
+    postings = Postings(lambda *statement: db.execute(*statement).fetchall(), SPARSE_POSTINGS, SPARSE_TYPE)
+    for start in range(0, len(packed), page):
+        postings.add(db, sparse_postings(start, packed[start : start + page]))
     dense = np.zeros((len(vectors_drawn), 31))
     for row, (terms, weights) in enumerate(vectors_drawn):
         dense[row, terms] = weights
-    assert index.scores(vectors_drawn[0]) == pytest.approx(dense @ dense[0], rel=1e-5)
+    slots = np.arange(len(vectors_drawn))[::-1]
+    assert SparseIndex(postings, slots).scores(vectors_drawn[0]) == pytest.approx((dense @ dense[0])[::-1], rel=1e-5)
+    assert list(postings.damaged()) == []
+    db.close()
 
 
 # --- next to embeddings and BM25

@@ -12,7 +12,7 @@ import pytest
 from turnmark.core.console import NoProgress
 from turnmark.retrieval.embedding.embedders import Embedder
 from turnmark.retrieval.embedding.torch_runner import BATCH_TOKENS, MIN_BATCH_TOKENS, TorchRunner, batches_by_tokens
-from turnmark.retrieval.index.components import Encoder, Values
+from turnmark.retrieval.index.encoders import Encoder, Values
 from turnmark.retrieval.index.encoding_steps import encode_blocks
 
 TEXTS = [
@@ -91,7 +91,7 @@ def test_next_block_is_encoded_while_one_is_written():
 
     blocks: Any = [[("a", Content("first"))], [("b", Content("second"))], [("c", Content("third"))]]
     written = []
-    for contents, values in encode_blocks(blocks, Encoder(("one",), encode, on_gpu=True), 0, None, NoProgress()):
+    for contents, values in encode_blocks(blocks, Encoder("dense", encode, "", 1, on_gpu=True), 0, None, NoProgress()):
         if contents == ["a"]:
             assert began.wait(30)
         written.append((contents, values["one"]))

@@ -1,39 +1,40 @@
-"""Exact search and token vectors, compared with Chroma and with plain loops; damaged files."""
+"""Search by vectors and token vectors, compared with plain loops; damaged files."""
 
 from __future__ import annotations
 
-import gc
 import math
+import os
 import tempfile
 import threading
-import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
-from chromadb.api.shared_system_client import SharedSystemClient
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from tests.retrieval.conftest import content, write
+from tests.retrieval.conftest import write
 from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.benchmarks.mtrag import load_queries
 from turnmark.retrieval.index.build import build_index, corpus_index
 from turnmark.retrieval.index.components import verify_index
+from turnmark.retrieval.index.encoded_values import EncodedValues
+from turnmark.retrieval.index.encoders import Encoder
 from turnmark.retrieval.ranking.vectors import (
-    FILE,
+    IDS_FILE,
+    VECTORS_FILE,
     FlatVectors,
     TokenIndex,
     pack_tokens,
     run_on_cores,
     unpack_tokens,
-    write_tokens,
-    write_vectors,
 )
 from turnmark.retrieval.search.opened_index import open_index
 from turnmark.retrieval.search.retriever_factory import open_retriever
+from turnmark.retrieval.storage.passage_writer import PassageWriter
 from turnmark.retrieval.types import Query
 
 QUESTIONS = ("Where do the bees spend the winter?", "bread without yeast", "what a ferry costs", "xyzzy")
@@ -49,19 +50,29 @@ def notes(tmp_path: Path) -> Path:
     return write(tmp_path / "notes", **{f"{'abc'[number % 3]}{number}": text for number, text in enumerate(texts)})
 
 
-def opened(folder: Path, vectors: np.ndarray) -> FlatVectors:
-    write_vectors(folder, [[row.tobytes() for row in vectors]], *vectors.shape)
-    return FlatVectors(folder)
+def unit_vectors(seed: int, *shape: int) -> np.ndarray:
+    drawn = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+    return drawn / np.linalg.norm(drawn, axis=-1, keepdims=True)
+
+
+def opened(folder: Path, vectors: np.ndarray, slots: Sequence[int] | None = None) -> FlatVectors:
+    """Write vectors as a build does, and open them for rows with these slots; by default each row has its own."""
+    with closing(PassageWriter(folder / "passages.db", 1)) as store:
+        encoder = Encoder("dense", lambda _: {}, "", vectors.shape[1])
+        with closing(EncodedValues(store, folder, encoder)) as values:
+            for number, vector in enumerate(vectors):
+                values.add([str(number)], {"vectors": [vector.tobytes()]})
+    every = range(len(vectors)) if slots is None else slots
+    return FlatVectors(folder, np.array(every, dtype=np.int64), vectors.shape[1])
 
 
 @given(st.integers(1, 70), st.integers(1, 40), st.integers(1, 50), st.integers(0, 1000))
 def test_batch_returns_the_same_as_single_queries(queries: int, rows: int, k: int, seed: int) -> None:
-    dice = np.random.default_rng(seed)
-    vectors = dice.normal(size=(rows, 8)).astype(np.float32)[dice.integers(0, rows, rows)]  # some are twice there
-    query_vectors = dice.normal(size=(queries, 8)).astype(np.float32)
-    query_vectors /= np.linalg.norm(query_vectors, axis=1, keepdims=True)
+    vectors = unit_vectors(seed, rows, 8)
+    slots = np.random.default_rng(seed).integers(0, rows, rows)  # some rows have the same text
+    query_vectors = unit_vectors(seed + 1, queries, 8)
     with tempfile.TemporaryDirectory() as folder:
-        exact = opened(Path(folder) / "v", vectors)
+        exact = opened(Path(folder), vectors, slots)
         tops = exact.nearest(query_vectors, k)
         for vector, top in zip(query_vectors, tops, strict=True):
             assert len(top) == min(k, rows)
@@ -69,60 +80,44 @@ def test_batch_returns_the_same_as_single_queries(queries: int, rows: int, k: in
             assert top.scores == pytest.approx(alone.scores, abs=2e-6)
 
 
-def test_chroma_finds_the_same_as_exact_search(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build_index(notes, "exact", retriever="hybrid")
-    with monkeypatch.context() as patched:
-        patched.setattr("turnmark.retrieval.index.build.FLAT_LIMIT", 0)
-        build_index(notes, "graph", retriever="hybrid")
-    exact, graph = open_index("exact"), open_index("graph")
-    assert (exact.manifest.exact, graph.manifest.exact) == (True, False)
-    assert not (graph.files / "exact").exists()
-    assert not (exact.files / "chroma").exists()
-    assert exact.manifest.fingerprint() == graph.manifest.fingerprint()
-    only_a = {"document": "a*"}
-    queries = [Query(text=text, where=flat_hits) for text in QUESTIONS for flat_hits in ({}, only_a)]
-    queries.append(Query(text="tea", where={"document": "nothing-is-called-so"}))
-    for name in ("dense", "hybrid", "conversational?rerank=none"):
-        ours, theirs = (open_retriever(name, index).search(queries, 8) for index in (exact, graph))
-        for flat_hits, graph_hits in zip(ours, theirs, strict=True):
-            assert [hit.passage.id for hit in flat_hits] == [hit.passage.id for hit in graph_hits]
-            assert [hit.score for hit in flat_hits] == pytest.approx([hit.score for hit in graph_hits], abs=1e-4)
-    assert verify_index(exact) == verify_index(graph) == []
+def test_rows_without_a_vector_are_not_found(tmp_path: Path) -> None:
+    vectors = unit_vectors(3, 4, 8)
+    exact = opened(tmp_path, vectors, [2, -1, 0, -1, 3])
+    (top,) = exact.nearest(vectors[:1], 9)
+    assert sorted(top.rows.tolist()) == [0, 2, 4]
+    assert top.rows[0] == 2
+    assert exact.known(np.arange(5)).tolist() == [0, 2, 4]
+    (masked,) = exact.nearest(vectors[:1], 9, np.array([True, True, False, True, False]))
+    assert masked.rows.tolist() == [0]
 
 
-def test_vectors_move_between_the_stores_without_the_model(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    build_index(notes, "n", retriever="hybrid")
-    before = content("n")
-    for limit, flat in ((0, False), (9, True)):
-        monkeypatch.setattr("turnmark.retrieval.index.build.FLAT_LIMIT", limit)
-        report = build_index(notes, "n", retriever="hybrid")
-        assert (report.unchanged, report.embedded, open_index("n").manifest.exact) == (False, 0, flat)
-    assert before.keys() == content("n").keys()
-    assert all(np.allclose(before[i], vector, atol=1e-6) for i, vector in content("n").items())
-
-
-def test_released_index_is_closed(notes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("turnmark.retrieval.index.build.FLAT_LIMIT", 0)
-    build_index(notes, "n", retriever="dense")
-    gc.collect()
-    before = set(SharedSystemClient._identifier_to_system)
-    retriever = open_retriever("dense", open_index("n"))
-    assert retriever.search([Query(text="tea")], 1)
-    assert len(set(SharedSystemClient._identifier_to_system) - before) == 1
-    del retriever
-    gc.collect()
-    assert set(SharedSystemClient._identifier_to_system) == before
+def test_large_indexes_find_nearly_the_same_by_signs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = unit_vectors(5, 3000, 96)
+    # The nearest rows of a query are near, as those of a question are.
+    queries = vectors[:20] + unit_vectors(6, 20, 96) * 0.7
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    exact = opened(tmp_path, vectors)
+    monkeypatch.setattr("turnmark.retrieval.ranking.vectors.FLAT_LIMIT", 1000)
+    monkeypatch.setattr("turnmark.retrieval.ranking.vectors.MIN_CANDIDATES", 300)
+    by_signs = FlatVectors(tmp_path, np.arange(3000), 96)
+    for all_rows, some in zip(exact.nearest(queries, 1), by_signs.nearest(queries, 1), strict=True):
+        assert some.rows.tolist() == all_rows.rows.tolist()
+        assert some.scores == pytest.approx(all_rows.scores, abs=2e-6)
+    even = np.arange(3000) % 2 == 0
+    (top,) = by_signs.nearest(queries[:1], 50, even)
+    assert len(top) == 50
+    assert all(row % 2 == 0 for row in top.rows)
 
 
 def test_reports_a_missing_or_wrong_file_as_damage(notes: Path) -> None:
     build_index(notes, "n", retriever="hybrid")
-    path = open_index("n").files / "exact" / FILE
-    good = path.read_bytes()
-    for damaged in (b"", good[:300], b"\x00" * 999):
-        path.write_bytes(damaged)
-        with pytest.raises(TurnmarkError, match="damaged: exact"):
-            open_retriever("hybrid", open_index("n")).search([Query(text="tea")], 1)
-        assert any("exact" in problem for problem in verify_index(open_index("n")))
+    path = open_index("n").files / VECTORS_FILE
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(TurnmarkError, match="damaged: exact"):
+        open_retriever("hybrid", open_index("n")).search([Query(text="tea")], 1)
+    assert any("exact" in problem for problem in verify_index(open_index("n")))
+    assert not build_index(notes, "n", retriever="hybrid").unchanged
+    assert verify_index(open_index("n")) == []
 
 
 @given(st.integers(0, 500), st.integers(1, 600), st.integers(1, 90))
@@ -141,21 +136,18 @@ def test_slices_cover_every_row_once_and_begin_at_steps(rows, apiece, step):
 
 @pytest.mark.data
 @pytest.mark.parametrize("domain", ["clapnq", "fiqa"])
-def test_hnsw_recall_against_exact_search(real_data: Path, kept_home: Path, monkeypatch, domain):
-    """recall@10 of Chroma's HNSW against all cosines, over the recorded last turns, is at least .99."""
+def test_recall_by_signs_against_exact_search(real_data: Path, kept_home: Path, monkeypatch, domain):
+    """recall@100 of the candidates that signs choose, over the recorded last turns, is at least .99."""
     monkeypatch.setenv("TURNMARK_HOME", str(kept_home))
-    monkeypatch.setattr("turnmark.retrieval.index.build.FLAT_LIMIT", 0)
     root = real_data / "mt-rag-benchmark"
     index = corpus_index(root / "corpora" / "passage_level" / f"{domain}.jsonl", "dense")
-    queries = list(load_queries(root, domain, "last-turn").data.values())
-    vectors = index.embedder.encode(queries, "query")
-    exact = vectors @ np.stack(list(content(index.manifest.name).values())).T
-    nearest = index.chroma.query(vectors, 10)
-    shares = []
-    for cosines, neighbors in zip(exact, nearest, strict=True):
-        tenth = np.partition(cosines, -10)[-10]
-        shares.append(sum(cosine >= tenth - 1e-5 for _, cosine in neighbors) / 10)
-    assert np.mean(shares) >= 0.99
+    vectors = index.embedder.encode(list(load_queries(root, domain, "last-turn").data.values()), "query")
+    exact = list(index.nearest(vectors, 100, {}))
+    monkeypatch.setattr("turnmark.retrieval.ranking.vectors.FLAT_LIMIT", 0)
+    monkeypatch.setattr("turnmark.retrieval.ranking.vectors.MIN_CANDIDATES", 0)
+    by_signs = FlatVectors(index.files, index.rows.slots, index.embedder.dimension).nearest(vectors, 100)
+    pairs = zip(by_signs, exact, strict=True)
+    assert np.mean([len({*ours.rows.tolist()} & {*rows.rows.tolist()}) / 100 for ours, rows in pairs]) >= 0.99
 
 
 # --- tokens
@@ -171,10 +163,15 @@ def made(lengths: list[int], dimension: int = 12, seed: int = 3) -> Texts:
     ]
 
 
-def written(folder: Path, texts: Texts, page: int = 2) -> TokenIndex:
-    packed = [pack_tokens(*text) for text in texts]
-    write_tokens(folder, lambda: (packed[start : start + page] for start in range(0, len(packed), page)))
-    return TokenIndex(folder)
+def written(folder: Path, texts: Texts, slots: Sequence[int] | None = None) -> TokenIndex:
+    dimension = texts[0][0].shape[1]
+    with closing(PassageWriter(folder / "passages.db", 1)) as store:
+        encoder = Encoder("dense", lambda _: {}, "", dimension, tokens=True)
+        with closing(EncodedValues(store, folder, encoder)) as values:
+            for number, text in enumerate(texts):
+                vector = np.ones(dimension, dtype=np.float32).tobytes()
+                values.add([str(number)], {"vectors": [vector], "tokens": [pack_tokens(*text)]})
+    return TokenIndex(folder, np.array(range(len(texts)) if slots is None else slots), dimension)
 
 
 @given(
@@ -193,7 +190,7 @@ def test_packed_tokens_unpack_to_signs(vectors: np.ndarray) -> None:
 
 def test_best_cosines_equal_a_plain_loop(tmp_path: Path) -> None:
     texts = made([4, 1, 0, 7, 3])
-    index = written(tmp_path / "tokens", texts)
+    index = written(tmp_path, texts)
     query = made([5], seed=8)[0][0]
     rows = [3, 0, 2, 4]
     best_by_row = index.best(rows, query)
@@ -206,35 +203,20 @@ def test_best_cosines_equal_a_plain_loop(tmp_path: Path) -> None:
     assert index.best(rows, query[:0]).shape == (4, 0)
 
 
-def test_writing_tokens_keeps_one_page_in_memory(tmp_path: Path) -> None:
-    text = pack_tokens(np.zeros((20_000, 384), dtype=np.float32), np.zeros(20_000, dtype=np.int32))
-
-    def pages() -> Iterator[list[bytes]]:
-        for _ in range(20):
-            yield [text[:1] + text[1:]]
-
-    tracemalloc.start()
-    try:
-        write_tokens(tmp_path / "tokens", pages)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 6 * len(text)
-
-
 def test_idf_counts_passages_not_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Counted in stretches of a few tokens, so that a stretch ends within the texts.
     monkeypatch.setattr("turnmark.retrieval.ranking.vectors._TOKENS_COUNTED_AT_ONCE", 5)
     texts = made([4, 6, 0, 9, 2, 1])
-    index = written(tmp_path / "tokens", texts)
+    slots = [0, 1, 1, -1, 3, 4, 5]  # one text is there twice, one is gone, and one is not encoded yet
+    index = written(tmp_path, texts, slots)
     for token in range(12):
-        holding = sum(token in ids for _, ids in texts)
-        expected = math.log1p((6 + 0.5) / (holding + 0.5))
+        holding = sum(token in texts[slot][1] for slot in slots if slot >= 0)
+        expected = math.log1p((7 + 0.5) / (holding + 0.5))
         assert float(index.idf(np.array([token], dtype=np.int32))[0]) == pytest.approx(expected, rel=1e-6)
 
 
-def test_refuses_mismatched_files(tmp_path: Path) -> None:
-    written(tmp_path / "tokens", made([4, 2]))
-    np.save(tmp_path / "tokens" / "starts.npy", np.array([0, 4, 7]))
-    with pytest.raises(ValueError, match="do not match"):
-        TokenIndex(tmp_path / "tokens")
+def test_refuses_files_that_are_too_short(tmp_path: Path) -> None:
+    written(tmp_path, made([4, 2]))
+    os.truncate(tmp_path / IDS_FILE, 8)
+    with pytest.raises(ValueError, match="shorter"):
+        TokenIndex(tmp_path, np.arange(2), 12)

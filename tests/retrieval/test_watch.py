@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -24,6 +22,7 @@ from turnmark.retrieval.index.build import BuildReport, build_index
 from turnmark.retrieval.index.components import remove_index, verify_index
 from turnmark.retrieval.index.folder_watch import FolderWatch, check_watch, describe_changes
 from turnmark.retrieval.search.opened_index import list_indexes, open_index
+from turnmark.retrieval.storage.passage_store import rows_file
 
 NOTES = {"kettle": "# Kettle\n\nThe kettle is red.\n", "toaster": "# Toaster\n\nThe toaster is blue.\n"}
 
@@ -75,14 +74,14 @@ def test_indexes_all_kinds_of_changes(folder):
 
 
 def test_burst_of_changes_is_one_build(folder):
-    before = open_index("n").manifest.generation
+    before = open_index("n").manifest.revision
     with watching("n") as heard:
         (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is black.\n", encoding="utf-8")
         heard.wait_for("indexed 1 changed file")  # the watch has begun
         for number in range(50):
             (folder / f"note{number}.md").write_text(f"# Note {number}\n\nNote number {number}.\n", encoding="utf-8")
         heard.wait_for("n: indexed 50 changed files in ")
-    assert open_index("n").manifest.generation == before + 2
+    assert open_index("n").manifest.revision == before + 2
     assert len(texts()) == 52
 
 
@@ -201,11 +200,11 @@ def test_folder_removed_during_a_build_loses_no_passage(folder, monkeypatch):
     with watching("n") as heard:
         write(folder, kettle="# Kettle\n\nThe kettle is grey.\n")
         heard.wait_for("indexed 1 changed file")
-        before = open_index("n").manifest.generation
+        before = open_index("n").manifest.revision
         monkeypatch.setattr(source_reading, "read_file", read)
         write(folder, kettle="# Kettle\n\nThe kettle is lilac.\n")
         heard.wait_for("is missing")
-        assert open_index("n").manifest.generation == before
+        assert open_index("n").manifest.revision == before
         assert texts().keys() == {"kettle.md", "toaster.md"}
         assert "grey" in texts()["kettle.md"]
         away.rename(folder)
@@ -290,12 +289,12 @@ def test_killed_build_loses_nothing(folder):
     # The first build of the watch says "half" when its files are half written, and waits there to be killed.
     first = (
         "import time\n"
-        "from turnmark.retrieval.index import build\n"
-        "real = build.write_checksums\n"
-        "def half(folder, manifest):\n"
-        "    if manifest.generation > 1: print('half', flush=True); time.sleep(600)\n"
-        "    real(folder, manifest)\n"
-        "build.write_checksums = half\n"
+        "from turnmark.retrieval.index.generation import Generation\n"
+        "real = Generation.add_manifest\n"
+        "def half(place, manifest):\n"
+        "    if manifest.revision > 1: print('half', flush=True); time.sleep(600)\n"
+        "    real(place, manifest)\n"
+        "Generation.add_manifest = half\n"
     )
     process = started(folder, first)
     line_with(process, "watching")
@@ -305,8 +304,8 @@ def test_killed_build_loses_nothing(folder):
     process.kill()
     process.communicate(timeout=PATIENCE)
     index = open_index("n")
-    assert (index.folder / "g0002").is_dir()
-    assert index.manifest.generation == 1
+    assert (index.files / rows_file(2)).is_file()
+    assert index.manifest.revision == 1
     assert "red" in texts()["kettle.md"]
     assert [row for row, _ in index.bm25.top("kettle", 1)] == [0]
     with watching("n") as heard:
@@ -317,55 +316,65 @@ def test_killed_build_loses_nothing(folder):
 
 
 @pytest.fixture
-def settled(folder: Path) -> float:
-    """Date all files a minute back, so that a build need not read them again; return this time."""
-    old = time.time() - 60
-    for path in folder.iterdir():
-        os.utime(path, (old, old))
-    build_index(folder, "n", retriever="bm25", exclude=["drafts/**"])
-    return old
-
-
-def test_does_not_read_unchanged_files_again(folder, settled, monkeypatch):
-    assert json.loads((open_index("n").folder / source_reading.FILE).read_text("utf-8"))["files"].keys() == {
-        "kettle.md", "toaster.md",
-    }  # fmt: skip
-    read: list[str] = []
+def read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Build an index of files that count as settled; return the list of files that are read from then on."""
+    monkeypatch.setattr(source_reading, "SETTLED_NS", 0)
+    build_index(folder, "n", retriever="bm25", verify=True)
+    paths: list[str] = []
     real = source_reading.read_file
     monkeypatch.setattr(source_reading, "read_file", lambda path, relative, *more, **named: (
-        read.append(relative), *real(path, relative, *more, **named))[1:])  # fmt: skip
+        paths.append(relative), *real(path, relative, *more, **named))[1:])  # fmt: skip
+    return paths
+
+
+def test_does_not_read_unchanged_files_again(folder, read, monkeypatch):
+    assert build_index(folder, "n", retriever="bm25").unchanged
     (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is old.\n", encoding="utf-8")
     report = build_index(folder, "n", retriever="bm25")
     assert read == ["kettle.md"]
     assert (report.changed, report.gone, report.documents) == (1, 0, 2)
     assert "blue" in texts()["toaster.md"]
-    # Just written, so it may be written again within the same tick of the clock.
-    assert build_index(folder, "n", retriever="bm25").unchanged
-    assert read == ["kettle.md", "kettle.md"]
-    read.clear()
-    os.utime(folder / "kettle.md", (settled, settled))
-    assert build_index(folder, "n", retriever="bm25").unchanged
-    assert build_index(folder, "n", retriever="bm25").unchanged
+    # A file that was just written may be written again within the same tick of the clock.
+    monkeypatch.setattr(source_reading, "SETTLED_NS", 10**12)
+    (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is new.\n", encoding="utf-8")
+    for _ in range(2):
+        build_index(folder, "n", retriever="bm25")
+    assert read == ["kettle.md"] * 3
+
+
+def test_verify_reads_every_file(folder, read):
+    assert build_index(folder, "n", retriever="bm25", verify=True).unchanged
+    assert read == ["kettle.md", "toaster.md"]
+
+
+def test_reads_a_file_with_another_text_of_the_same_size_and_time(folder, read):
+    """Such a file is a backup that was restored, or a copy with the time of its original."""
+    status = (folder / "kettle.md").stat()
+    backup = folder.parent / "backup"
+    backup.write_text("# Kettle\n\nThe kettle is wet.\n", encoding="utf-8")
+    os.utime(backup, ns=(status.st_atime_ns, status.st_mtime_ns))
+    backup.rename(folder / "kettle.md")
+    assert build_index(folder, "n", retriever="bm25").changed == 1
+    assert "wet" in texts()["kettle.md"]
     assert read == ["kettle.md"]
 
 
-@pytest.mark.parametrize("spoiled", ["generation", "made_by", "torn", "gone"])
-def test_ignores_an_outdated_list_of_files(folder, settled, spoiled):
-    # Another text of the same length and time: only a list that does not count shows it.
-    (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is wet.\n", encoding="utf-8")
-    os.utime(folder / "kettle.md", (settled, settled))
-    assert build_index(folder, "n", retriever="bm25", exclude=["drafts/**"]).unchanged
-    listed = open_index("n").folder / source_reading.FILE
-    content = json.loads(listed.read_text("utf-8"))
-    if spoiled == "gone":
-        listed.unlink()
-    elif spoiled == "torn":
-        listed.write_text(listed.read_text("utf-8")[:-5], encoding="utf-8")
-    else:
-        content[spoiled] = 99 if spoiled == "generation" else "another"
-        listed.write_text(json.dumps(content), encoding="utf-8")
-    assert build_index(folder, "n", retriever="bm25", exclude=["drafts/**"]).changed == 1
-    assert "wet" in texts()["kettle.md"]
+def test_files_in_a_folder_that_cannot_be_opened_stay(folder, monkeypatch):
+    write(folder / "locked", safe="# Safe\n\nThe code is 7781.\n")
+    build_index(folder, "n", retriever="bm25")
+    real = os.scandir
+
+    def refusing(path):
+        if Path(path).name == "locked":
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    (folder / "kettle.md").unlink()
+    report = build_index(folder, "n", retriever="bm25")
+    assert texts().keys() == {"locked/safe.md", "toaster.md"}
+    assert [str(problem) for problem in report.problems] == ["locked: the folder cannot be opened (Permission denied)"]
+    monkeypatch.undo()
 
 
 @pytest.mark.parametrize("name", ["chunking.py", "readers/pandoc.lua"])

@@ -96,6 +96,9 @@ class BuildRequest(Request):
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say how many pictures there are and what describing them would cost")
     ] = False
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Read all files, also those whose size and times have not changed")
+    ] = False
     watch: Annotated[bool, typer.Option("--watch", help="Watch the folder and index changed files until Ctrl-C")] = (
         False
     )
@@ -177,7 +180,7 @@ def _build(
         lambda progress: build_index(
             request.source, request.name, retriever=request.retriever, embedder=request.embedder,
             include=request.include, exclude=request.exclude, progress=progress, engine=request.engine,
-            describe=request.describe, budget=request.budget, dry_run=request.dry_run,
+            describe=request.describe, budget=request.budget, dry_run=request.dry_run, verify=request.verify,
         )
     )  # fmt: skip
     if request.dry_run:

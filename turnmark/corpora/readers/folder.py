@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # Folders of installed packages and of caches.
 SKIPPED_FOLDERS = frozenset(("node_modules", "bower_components", "__pycache__", "__MACOSX"))
 _CACHE_MARKERS = ("CACHEDIR.TAG", "pyvenv.cfg")
+_LEFT_OUT_PREFIXES = (".", "~$")
+"""Beginnings of the names of hidden files, and of the files with which Office locks an open document."""
 
 
 @dataclass(frozen=True)
@@ -80,22 +82,32 @@ def walk(root: Path, globs: Globs, report: ReadingReport | None = None) -> Itera
     """Yield the files below `root` that are to be read, folder by folder in the order of their names.
 
     A link to a file inside `root` is read under the link's name. A link to a folder inside `root` is not followed,
-    since the folder is read itself. Hidden files, folders of installed packages and caches are left out.
+    since the folder is read itself. Hidden files, folders of installed packages, caches and lock files of Office are left
+    out.
+
+    Raises:
+        RequestError: `root` cannot be opened.
     """
     report = report or ReadingReport()
-    base = Path(os.path.realpath(root))
+    base = os.path.realpath(root)
     stack = [_Place(base, "", is_folder=True)]
     while stack:
         place = stack.pop()
         if not place.is_folder:
             yield from _select_file(base, place, globs, report)
             continue
-        below: list[_Place] = []
-        for found in _list_folder(place, globs, root):
-            if isinstance(found, Problem):
-                yield found
-            else:
-                below.append(found)
+        try:
+            below, problem = _list_folder(place, globs)
+        except OSError as error:
+            if not place.relative:
+                message = f"{root}: the folder cannot be opened ({error.strerror}); check its permissions"
+                raise RequestError(message) from error
+            report.unopened.append(place.relative)
+            what = f"the folder cannot be opened ({error.strerror})"
+            yield Problem(file=printable_path(place.relative), what=what)
+            continue
+        if problem:
+            yield problem
         stack.extend(reversed(below))
 
 
@@ -107,49 +119,49 @@ class _Place(NamedTuple):
         in_site: True if HTML pages are in the same folder or above it, so that scripts and pictures belong to a web
             site.
         specs: the .gitignore files that apply to it.
+        is_plain: True for a file that is no link, no pipe and no device.
     """
 
-    path: Path
+    path: str
     relative: str
     is_folder: bool
     in_site: bool = False
     specs: _IgnoreSpecs = ()
+    is_plain: bool = False
 
 
-def _list_folder(folder: _Place, globs: Globs, root: Path) -> Iterator[_Place | Problem]:
-    """Yield what a folder contains and nothing excludes, by name. `root` names the source in messages."""
-    path, relative = folder.path, folder.relative
-    prefix = f"{relative}/" if relative else ""
-    try:
-        names = sorted(entry.name for entry in os.scandir(path) if not entry.name.startswith("."))
-    except OSError as error:
-        yield Problem(
-            file=printable_path(relative or str(root)), what=f"the folder cannot be opened ({error.strerror})"
-        )
-        return
-    spec, problem = _gitignore(path, prefix)
-    if problem:
-        yield problem
+def _list_folder(folder: _Place, globs: Globs) -> tuple[list[_Place], Problem | None]:
+    """Return what a folder contains and nothing excludes, by name, and what is wrong with its .gitignore."""
+    prefix = f"{folder.relative}/" if folder.relative else ""
+    with os.scandir(folder.path) as found:
+        entries = {entry.name: entry for entry in found if not entry.name.startswith(_LEFT_OUT_PREFIXES)}
+    spec, problem = _gitignore(Path(folder.path), prefix)
     specs = (*folder.specs, (prefix, spec)) if spec is not None else folder.specs
-    if relative and any(mark in names for mark in _CACHE_MARKERS):
-        return
-    in_site = folder.in_site or any(name.lower().endswith((".html", ".htm")) for name in names)
-    for name in names:
-        if name not in SKIPPED_FOLDERS:
-            inner = prefix + name
-            is_folder = (path / name).is_dir() and not (path / name).is_symlink()
-            if not _is_ignored(inner + "/" * is_folder, specs) and not (is_folder and globs.skips_folder(inner)):
-                yield _Place(path / name, inner, is_folder, in_site, specs)
+    if prefix and any(mark in entries for mark in _CACHE_MARKERS):
+        return [], problem
+    in_site = folder.in_site or any(name.lower().endswith((".html", ".htm")) for name in entries)
+    places = []
+    for name in sorted(entries):
+        if name in SKIPPED_FOLDERS:
+            continue
+        inner, entry = prefix + name, entries[name]
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if specs and _is_ignored(inner + "/" * is_folder, specs):
+            continue
+        if not (is_folder and globs.skips_folder(inner)):
+            is_plain = entry.is_file(follow_symlinks=False)
+            places.append(_Place(entry.path, inner, is_folder, in_site, specs, is_plain))
+    return places, problem
 
 
-def _select_file(base: Path, place: _Place, globs: Globs, report: ReadingReport) -> Iterator[SourceFile | Problem]:
+def _select_file(base: str, place: _Place, globs: Globs, report: ReadingReport) -> Iterator[SourceFile | Problem]:
     """Yield a file if it is to be read, or a Problem. `base` is the source with links resolved."""
-    path, relative = place.path, place.relative
+    path, relative = Path(place.path), place.relative
     reader = readers().get(path.suffix.lower())
     by_default = reader is not None and not (place.in_site and reader.site_part)
     is_taken = globs.selects(relative)
     is_wanted = is_taken and (by_default or globs.include is not None)
-    if path.is_symlink():
+    if not place.is_plain and path.is_symlink():
         target = Path(os.path.realpath(path))
         if not target.is_relative_to(base):
             if is_wanted or target.is_dir():
@@ -158,7 +170,7 @@ def _select_file(base: Path, place: _Place, globs: Globs, report: ReadingReport)
             return
         if is_wanted and not target.exists():
             yield Problem(file=printable_path(relative), what="a link to something that does not exist")
-    if not path.is_file():  # a pipe or a device would block the reader
+    if not place.is_plain and not path.is_file():  # a pipe or a device would block the reader
         return
     if not is_wanted:
         if reader is None and is_taken:

@@ -25,11 +25,13 @@ class ReadingReport:
         tell: called with a description of what is being read.
         unread: number of files whose type is not read, by suffix.
         left_out: number of files that are left out for another reason, by reason.
+        unopened: folders that cannot be opened, relative to the source.
     """
 
     tell: Callable[[str], None] = lambda _: None
     unread: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
+    unopened: list[str] = field(default_factory=list)
 
     def count_unread(self, relative: str) -> None:
         """Count a file of an unsupported type."""

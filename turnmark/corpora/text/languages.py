@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from pydantic import Field, TypeAdapter
 
@@ -158,44 +159,75 @@ def _prose_of_tables(text: str) -> str | None:
     return "\n".join([*lines, *cells])
 
 
-class _DetectedLanguage(NamedTuple):
-    """A detected language and its weight."""
+class DetectedLanguage(NamedTuple):
+    """A detected language, or "" if it is undecided, and its weight."""
 
     language: str
     weight: float
 
 
-def _find_language(text: str) -> _DetectedLanguage:
+def find_language(text: str) -> DetectedLanguage:
+    """Return the language of a document from the beginning of its text."""
     prose = _prose_of_tables(text)
     if prose is None:
-        return _DetectedLanguage(detect_language(text), 1)
+        return DetectedLanguage(detect_language(text), 1)
     # Even names show the script reliably.
-    return _DetectedLanguage(language_of_script(text) or detect_language(prose), TABLE_WEIGHT)
+    return DetectedLanguage(language_of_script(text) or detect_language(prose), TABLE_WEIGHT)
+
+
+def is_sampled(document: str, documents: int) -> bool:
+    """Return whether the language of a document is detected first in a collection of so many documents.
+
+    The answer depends on the document's id alone until the collection has doubled, so an update detects only the
+    languages of new documents.
+    """
+    step = 1
+    while documents > step * SAMPLED_DOCUMENTS:
+        step *= 2
+    return crc32(document.encode("utf-8", "surrogatepass")) % step == 0
+
+
+class CollectionLanguages(NamedTuple):
+    """The languages of a collection.
+
+    Attributes:
+        main: the most frequent language; an undecided document gets it.
+        frequent: the languages that occur too often to be mistakes of the detector.
+    """
+
+    main: str
+    frequent: frozenset[str]
+
+    @classmethod
+    def of(cls, found: Collection[DetectedLanguage]) -> CollectionLanguages:
+        """Return the languages of a collection from those of its documents."""
+        weights: dict[str, float] = {}
+        for language, weight in found:
+            if language:
+                weights[language] = weights.get(language, 0) + weight
+        frequent = frozenset(name for name, weight in weights.items() if weight >= MIN_LANGUAGE_SHARE * len(found))
+        return cls(main_language(sorted(language for language, _ in found if language in frequent)), frequent)
+
+    def choose(self, found: DetectedLanguage, text: str) -> str:
+        """Return the language of a document.
+
+        An undecided document that consists of tables gets another language of the collection, or English, if that
+        language is much more probable.
+
+        Args:
+            found: what was detected in it.
+            text: the beginning of its text.
+        """
+        if found.language in self.frequent:
+            return found.language
+        return self.main if found.weight == 1 else _language_of_names(text, self.main, self.frequent | {ENGLISH})
 
 
 def detect_languages(texts: Mapping[str, str]) -> dict[str, str]:
-    """Return document -> language for a collection; a document that is undecided gets the most frequent language.
-
-    An undecided document that consists of tables gets another language of the collection, or English, if that language
-    is much more probable.
-
-    Args:
-        texts: document -> the beginning of its text.
-    """
-    documents = list(texts)
-    step = -(-len(documents) // SAMPLED_DOCUMENTS) or 1
-    found = {document: _find_language(texts[document]) for document in documents[::step]}
-    if step > 1 and len(_list_frequent(found.values())) > 1:
-        found |= {document: _find_language(texts[document]) for document in documents if document not in found}
-    frequent = _list_frequent(found.values())
-    main = main_language(language for language, _ in found.values() if language in frequent)
-    languages = {}
-    for document in documents:
-        language, weight = found.get(document, _DetectedLanguage("", 1))
-        if language not in frequent:
-            language = main if weight == 1 else _language_of_names(texts[document], main, frequent | {ENGLISH})
-        languages[document] = language
-    return languages
+    """Return document -> language for a small collection, from the beginnings of the documents' texts."""
+    found = {document: find_language(text) for document, text in texts.items()}
+    collection = CollectionLanguages.of(found.values())
+    return {document: collection.choose(found[document], text) for document, text in texts.items()}
 
 
 def _language_of_names(text: str, main: str, candidates: Collection[str]) -> str:
@@ -206,15 +238,6 @@ def _language_of_names(text: str, main: str, candidates: Collection[str]) -> str
     probabilities = {str(label): float(each) for label, each in _identifier().rank(" ".join(prose.split()))}
     best = max(sorted(candidates), key=lambda language: probabilities.get(language, 0.0))
     return best if probabilities.get(best, 0.0) > MIN_TABLE_ODDS * probabilities.get(main, 0.0) else main
-
-
-def _list_frequent(found: Collection[_DetectedLanguage]) -> set[str]:
-    """Return the languages that occur too often to be mistakes of the detector."""
-    weights: dict[str, float] = {}
-    for language, weight in found:
-        if language:
-            weights[language] = weights.get(language, 0) + weight
-    return {language for language, weight in weights.items() if weight >= MIN_LANGUAGE_SHARE * len(found)}
 
 
 def main_language(languages: Iterable[str]) -> str:

@@ -1,18 +1,18 @@
-"""Build an index: read documents, cut passages, embed them in blocks, write the files, and last the manifest.
+"""Build an index: read what has changed in the source, cut passages, embed them, and last publish a new state.
 
-If a build is killed, the same command continues it: it reads the source again and skips passages whose embeddings are
-in the checkpoint. For a changed source, the passages of unchanged files (`turnmark.retrieval.index.source_reading`) and
-the embeddings of unchanged passages come from the current generation.
+What is new is added to the files of the index and what is gone is marked, so an update costs what has changed. If a
+build is killed, the same command continues it: files that were read and passages that were embedded are kept.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -28,7 +28,6 @@ from turnmark.core.home import check_name, file_sha256, write_json
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.readers import ReadingReport, describe_unread
 from turnmark.corpora.readers.fingerprint import readers_mark
-from turnmark.corpora.text.languages import MAX_CHARACTERS, detect_languages
 from turnmark.corpora.types import Problem
 from turnmark.retrieval.embedding.choose_embedder import (
     AHEAD_CHARACTERS,
@@ -38,56 +37,55 @@ from turnmark.retrieval.embedding.choose_embedder import (
     languages_of_documents,
 )
 from turnmark.retrieval.embedding.embedders import DEFAULT_EMBEDDER
-from turnmark.retrieval.index.components import (
-    ORIGIN_FIELDS,
-    BuildFiles,
-    Encoder,
-    Models,
-    Page,
-    Window,
-    components_of,
-    delete_served,
-    has_all_components,
-    open_encoders,
-    write_checksums,
-)
+from turnmark.retrieval.index.components import delete_served, has_all_components, write_to_server
+from turnmark.retrieval.index.encoders import Models, open_encoders
 from turnmark.retrieval.index.encoding_steps import encode_blocks
+from turnmark.retrieval.index.generation import Generation, read_mark
 from turnmark.retrieval.index.picture_build import BuildPictures
 from turnmark.retrieval.index.picture_descriptions import DescribingPlan, describer_to_use
-from turnmark.retrieval.index.source_reading import (
-    KnownFile,
-    SourceEntry,
-    SourceReader,
-    known_of,
-    read_known,
-    write_known,
-)
-from turnmark.retrieval.ranking.vectors import FLAT_LIMIT
+from turnmark.retrieval.index.source_reading import SourceEntry, SourceReader
+from turnmark.retrieval.index.take_over import take_over
+from turnmark.retrieval.ranking.bm25 import count_terms
 from turnmark.retrieval.search.list_weights import measure_weights
-from turnmark.retrieval.search.opened_index import StoredIndex, indexes_folder, list_indexes, lock_index, open_index
+from turnmark.retrieval.search.opened_index import (
+    DENSE,
+    StoredIndex,
+    generation_folder,
+    indexes_folder,
+    list_indexes,
+    lock_index,
+    open_index,
+)
 from turnmark.retrieval.search.rebuild_commands import add_bm25_options, spec_of_components
 from turnmark.retrieval.search.retriever_factory import build_settings, retriever_to_build
 from turnmark.retrieval.search.retriever_kinds import RETRIEVERS
 from turnmark.retrieval.search.score_thresholds import calibrate_sure_score
 from turnmark.retrieval.storage import chroma
-from turnmark.retrieval.storage.manifest import FORMAT, BuildSettings, Manifest, read_manifest
-from turnmark.retrieval.storage.passage_store import Checkpoint, PassageStore, drop_checkpoint
-from turnmark.retrieval.tables.table_writer import (
-    TABLES_FILE,
-    TABLES_VERSION,
-    UNFINISHED_TABLES,
-    CurrentTables,
-    TableWriter,
-)
+from turnmark.retrieval.storage.document_languages import update_languages
+from turnmark.retrieval.storage.manifest import FORMAT, ORIGIN_FIELDS, BuildSettings, Manifest, read_manifest
+from turnmark.retrieval.storage.passage_writer import ReadFile
+from turnmark.retrieval.tables.table_update import TableUpdate
+from turnmark.retrieval.tables.table_writer import TABLES_VERSION, tables_file
 
 BLOCK_PASSAGES = 256
-"""Number of passages that are sorted by length together. A part of them is embedded and checkpointed at a time."""
+"""Number of passages that are sorted by length together. A part of them is embedded and kept at a time."""
 GPU_BLOCK_PASSAGES = 8192
 """The same on a GPU, which embeds a block in about a second while the previous one is written."""
 STAGING_FOLDER = ".pictures"
 """Folder in an index's folder into which readers write pictures during a build."""
-CALIBRATED_FIELDS = ("sure_from", "weights")
+MEASURED_FIELDS = ("sure_from", "weights", "changed_since")
 """Fields of the manifest that are measured on the finished index."""
+MEASURED_AGAIN_SHARE = 0.1
+"""Share of the passages that are added or removed before they are measured again."""
+COUNTED_PASSAGES = 20_000
+"""Number of passages whose terms are counted in memory at a time."""
+MAX_UNPUBLISHED_CONTENTS = 1000
+"""Number of texts to embed above which the index can be searched by words meanwhile."""
+MAX_WASTED_SHARE = 0.5
+"""Share of passages that are gone above which the index is compacted."""
+OLD_FILES_LIST = "files.json"
+"""A file of indexes of earlier formats, whose content is now in `passages.db`."""
+DOUBLED = "passage id appears twice; the first was kept"
 
 T = TypeVar("T")
 
@@ -148,6 +146,8 @@ def build_index(
     describe: str | None = None,
     budget: str | None = None,
     dry_run: bool = False,
+    verify: bool = False,
+    compact: bool = False,
 ) -> BuildReport:
     """Build, continue or update an index from a folder or a file.
 
@@ -163,6 +163,8 @@ def build_index(
         describe: spec of the model that describes pictures, or `none`, or None for the previous build's.
         budget: limit of what describing may spend, e.g. `200k` or `$5`.
         dry_run: only read, and report what describing would take; the index stays as it is.
+        verify: read all files, also those whose size and times have not changed.
+        compact: write the files of the index again without what is gone.
     """
     settings = build_settings(retriever or retriever_to_build(), embedder or DEFAULT_EMBEDDER)
     chooses = embedder is None and settings.embedder == DEFAULT_EMBEDDER
@@ -170,7 +172,7 @@ def build_index(
     return _build(
         source, name, settings, internal=internal, engine=engine, retriever=kept, include=tuple(include),
         exclude=tuple(exclude), progress=progress or NoProgress(), chooses=chooses,
-        describing=DescribingOptions(describe, budget, dry_run),
+        describing=DescribingOptions(describe, budget, dry_run), verify=verify, compact=compact,
     )  # fmt: skip
 
 
@@ -231,22 +233,27 @@ class Build:
     chooses: bool = False
     """Whether the embedder is chosen by the languages of the documents."""
     describing: DescribingOptions = field(default_factory=DescribingOptions)
+    verify: bool = False
+    """Whether files are read that seem unchanged."""
+    compact: bool = False
+    """Whether the files are written again without what is gone."""
 
     def __post_init__(self) -> None:
         self.report = BuildReport(self.folder.name)
         self.old = read_manifest(self.folder)
-        self.generation = self.old.generation + 1 if self.old else 1
-        self.files = self.folder / f"g{self.generation:04d}"
-        self.fresh = not self.files.exists()
         self.pictures: BuildPictures | None = None
+        self.published: list[Manifest] = []
+        self.fresh: Path | None = None
+        """The generation's folder, if only this run made it."""
 
     def delete_fresh(self) -> None:
         """Delete the files that only this run made."""
-        if self.fresh:
-            shutil.rmtree(self.folder if self.old is None else self.files, ignore_errors=True)
+        if self.fresh is not None:
+            shutil.rmtree(self.fresh if self.old else self.folder, ignore_errors=True)
 
     def run(self) -> BuildReport:
         """Build the index, or plan it; after an error the unfinished files stay."""
+        began = time.monotonic()
         try:
             with ExitStack() as stack:
                 kept = self.old.described.spec if self.old and self.old.described else ""
@@ -256,102 +263,61 @@ class Build:
                     pictures = BuildPictures(describer, self.folder / STAGING_FOLDER, required)
                     self.pictures = stack.enter_context(closing(pictures))
                 reader = stack.enter_context(closing(self._reader()))
-                return self._plan(reader) if self.describing.dry_run else self._run(reader)
+                if self.chooses:
+                    self._choose_embedder(reader)
+                models = Models(self.settings)
+                place = stack.enter_context(closing(self._open_generation(models)))
+                if self.describing.dry_run:
+                    self._plan(reader, models, place)
+                else:
+                    self._run(reader, models, place)
         except sqlite3.Error as error:
             raise TurnmarkError(
-                f"index {self.folder.name!r} cannot be written: {error} ({self.files}); with room and the right to "
+                f"index {self.folder.name!r} cannot be written: {error} ({self.folder}); with room and the right to "
                 "write there, the same command goes on"
             ) from error
-
-    def _plan(self, reader: SourceReader) -> BuildReport:
-        """Read the source and plan its descriptions."""
-        if self.chooses:
-            self._choose_embedder(reader)
-        self._prepare(reader, Models(self.settings))
-        self.progress.start("reading", None)
-        if self.pictures is not None:
-            self.report.plan = self.pictures.collect(self._counted(reader.entries()))
-        if reader.current_tables is not None:
-            reader.current_tables.close()
-        self.delete_fresh()
-        return self.report
-
-    def _prepare(self, reader: SourceReader, models: Models) -> str:
-        """Have the reader take over unchanged files; return the fingerprint of all that makes passages from files."""
-        reader.window = models.window()
-        made_by = f"{readers_mark()} {reader.window.size} tables {TABLES_VERSION}\n{models.mark()}"
-        if self.pictures is not None:
-            made_by += f"\n{self.pictures.describer.fingerprint}"
-        reader.current, reader.current_tables, reader.known = self._current(made_by)
-        return made_by
-
-    def _run(self, reader: SourceReader) -> BuildReport:
-        began = time.monotonic()
-        if self.chooses:
-            self._choose_embedder(reader)
-        models = Models(self.settings)
-        self._tidy(models)
-        store, checkpoint = PassageStore(self.files / "passages.db", write=True), Checkpoint(self.files)
-        tables = TableWriter(self.files / UNFINISHED_TABLES)
-        try:
-            reader.tables = tables
-            made_by = self._prepare(reader, models)
-            known = self._read(store, reader)
-            tables.finish()
-            assert reader.window is not None, "see `_prepare`"
-            manifest = self._manifest(store, tables, models, reader.window)
-            if self.old and self._same(self.old, manifest):
-                self.report.unchanged = True
-                update = {
-                    name: getattr(self.old, name) for name in ("generation", "created", "version", *CALIBRATED_FIELDS)
-                }
-                manifest = manifest.model_copy(update=update)
-            else:
-                self._reuse(store, checkpoint, manifest, models.encoders)
-                self._encode(store, checkpoint, models)
-                write_pictures = self.pictures.write if self.pictures else None
-                files = BuildFiles(self.files, manifest, store, checkpoint, self.progress, write_pictures)
-                manifest = self._write(files)
-        finally:
-            checkpoint.close()
-            store.close()
-            tables.close()
-            if reader.current_tables is not None:
-                reader.current_tables.close()
-        tables.path.unlink(missing_ok=True)
-        if manifest.embedder is not None:
-            self.report.advice = embedder_advice(manifest.embedder.spec, manifest.languages, self.chooses)
-        if manifest != self.old:
-            write_json(self.folder / "manifest.json", manifest.model_dump(mode="json"))
-        write_known(self.folder, manifest.generation, made_by, known)
-        self._drop_others()
         self.report.seconds = time.monotonic() - began
         return self.report
 
-    def _delete(self, folder: Path) -> None:
-        """Delete a folder and its data on servers; report what cannot be deleted there."""
-        for leftover in delete_served(folder):
-            self.report.problems.append(Problem(file=self.folder.name, what=leftover))
-        shutil.rmtree(folder, ignore_errors=True)
+    def _plan(self, reader: SourceReader, models: Models, place: Generation) -> None:
+        """Read the source and plan its descriptions."""
+        assert self.pictures is not None or not self.describing.spec
+        self._prepare(reader, models, place)
+        self.progress.start("reading", None)
+        if self.pictures is not None:
+            self.report.plan = self.pictures.collect(self._entries(reader, place))
+        self.delete_fresh()
 
-    def _tidy(self, models: Models) -> None:
-        """Delete the unfinished files of an earlier run unless the same models made them."""
-        mark_file = self.files / "models"
-        mark = f"format {FORMAT}\n{models.mark()}"
-        same_models = mark_file.is_file() and mark_file.read_text(encoding="utf-8") == mark
-        if self.files.exists() and not same_models:
-            self._delete(self.files)
-        self.files.mkdir(parents=True, exist_ok=True)
-        mark_file.write_text(mark, encoding="utf-8")
+    def _run(self, reader: SourceReader, models: Models, place: Generation) -> None:
+        self._prepare(reader, models, place)
+        self._read(reader, place)
+        if self._report_if_unchanged(place, models):
+            return
+        changed, self.report.gone = place.store.changes()
+        self.report.changed = max(self.report.changed, changed)
+        self._find_terms(place)
+        missing = {encoder.name: place.store.without_values(encoder.name) for encoder in models.encoders}
+        self._count(place, missing)
+        pending = len(missing.get(DENSE, ()))
+        if pending > MAX_UNPUBLISHED_CONTENTS:
+            self._publish(place, models, pending)
+        self._encode(place, models, missing)
+        self._publish(place, models)
+        if self.compact or place.store.wasted_share() > MAX_WASTED_SHARE:
+            self._compact(place, models)
+        self._drop_others(place)
+        (self.folder / OLD_FILES_LIST).unlink(missing_ok=True)
+
+    # -- where it is written
 
     def _reader(self) -> SourceReader:
         """Return the reader of the source, which has not read anything yet."""
         watch = ReadingReport(self._tell_reading)
         folder = self.pictures.staging if self.pictures else None
-        return SourceReader(self.source, self.include, self.exclude, None, None, {}, watch, pictures=folder)
+        return SourceReader(self.source, self.include, self.exclude, None, {}, watch, pictures=folder)
 
     def _choose_embedder(self, reader: SourceReader) -> None:
-        """Choose the embedder by the languages of the current generation, or of the first documents of a new index.
+        """Choose the embedder by the languages of the index, or of the first documents of a new one.
 
         The choice comes before passages are cut, since their length depends on the embedder.
         """
@@ -362,44 +328,79 @@ class Build:
             languages = languages_of_documents(reader.read_ahead(AHEAD_DOCUMENTS, AHEAD_CHARACTERS))
         self.settings = self.settings.model_copy(update={"embedder": choose_embedder(languages)})
 
-    def _read(self, store: PassageStore, reader: SourceReader) -> dict[str, KnownFile]:
-        """Read the documents and store their passages, in the order of the source; return the files that are known."""
-        store.clear_passages()
-        self.progress.start("reading", None)
-        stamped: list[SourceEntry] = []
-        torn: set[str] = set()  # documents with passages whose ids another document had already
-        for block in _blocks(map(reader.cut, self._entries(reader)), BLOCK_PASSAGES):
-            passages = [passage for entry in block for passage in entry.passages]
-            doubled = store.add_passages(passages)
-            torn |= {passage.document for passage in passages if passage.id in set(doubled)} if doubled else set()
-            for entry in block:
-                self.report.problems += entry.problems
-                self.report.documents += len(entry.documents)
-                self.report.changed += entry.changed
-                self.report.left_out.update(entry.left_out)
-                self.report.remarks += [Problem(file=entry.path, what=remark) for remark in entry.remarks]
-                entry.passages = []
-                if entry.stamp is not None:
-                    stamped.append(entry)
-            for passage_id in doubled:
-                problem = Problem(file=passage_id, what="passage id appears twice; the first was kept")
-                self.report.problems.append(problem)
-        self.progress.tell("")
-        self.report.unread = dict(reader.watch.unread)
-        self.report.passages = store.count()
-        if not self.report.passages:
-            listed = "".join(f"\n  {one_line(problem)}" for problem in self.report.problems[:20])
-            if unread := describe_unread(self.report.unread):
-                listed += f"\n  {one_line(unread)}"
-            raise RequestError(f"there is nothing to index in {str(self.source)!r}{':' if listed else ''}{listed}")
-        store.renumber()
-        if reader.current is not None:
-            self.report.gone = len(reader.current.document_ids() - store.document_ids())
-        return known_of(stamped, lambda document: document not in torn)
+    def _mark(self, models: Models) -> str:
+        """Return what the files of a generation are made for; another generation has other terms or vectors."""
+        settings = self.settings
+        server = settings.server.url if settings.server else ""
+        return f"format {FORMAT}\n{settings.bm25.language}\n{settings.tokens} {server}\n{models.mark()}"
 
-    def _entries(self, reader: SourceReader) -> Iterator[SourceEntry]:
+    def _open_generation(self, models: Models) -> Generation:
+        """Open the generation that this build goes on with: the current one, an unfinished one, or a new one."""
+        mark = self._mark(models)
+        if self.old is not None and self._goes_on(self.old, mark):
+            try:
+                return Generation(self.folder, self.old.generation, self.old.revision + 1, models.encoders)
+            except (TurnmarkError, sqlite3.DatabaseError) as error:
+                self.report.problems.append(Problem(file=self.folder.name, what=f"everything is read again: {error}"))
+        number = self.old.generation + 1 if self.old else 1
+        folder = generation_folder(self.folder, number)
+        if folder.exists() and read_mark(folder) != mark:
+            self._delete(folder)
+        self.fresh = None if folder.exists() else folder
+        place = Generation(self.folder, number, self.old.revision + 1 if self.old else 1, models.encoders, mark)
+        if self.fresh is not None and self.old is not None:
+            try:
+                same_terms = self.old.bm25.language == self.settings.bm25.language
+                take_over(StoredIndex(self.folder, self.old), place, models.encoders, same_terms)
+            except (TurnmarkError, OSError, ValueError, sqlite3.DatabaseError) as error:
+                self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
+        return place
+
+    def _goes_on(self, old: Manifest, mark: str) -> bool:
+        """Return whether a build can add to the files of the current generation."""
+        if old.format != FORMAT or read_mark(generation_folder(self.folder, old.generation)) != mark:
+            return False
+        return has_all_components(StoredIndex(self.folder, old))
+
+    def _prepare(self, reader: SourceReader, models: Models, place: Generation) -> None:
+        """Have the reader leave out unchanged files, and open the stored tables."""
+        reader.window = models.window()
+        made_by = f"{readers_mark()} {reader.window.size} tables {TABLES_VERSION}\n{models.mark()}"
+        if self.pictures is not None:
+            made_by += f"\n{self.pictures.describer.fingerprint}"
+        current = digest = None
+        if self.old is not None and self.old.format == FORMAT and place.store.get("made_by") == made_by:
+            index = StoredIndex(self.folder, self.old)
+            digest = self.old.tables
+            current = index.files / tables_file(digest) if digest else None
+            if self.pictures is not None and self.old.described is not None:
+                self.pictures.current = index.pictures
+        try:
+            reader.tables = place.tables = TableUpdate(place.folder, current, digest or "")
+        except sqlite3.DatabaseError:
+            reader.tables = place.tables = TableUpdate(place.folder, None, "")
+            made_by_changed = True
+        else:
+            made_by_changed = place.store.get("made_by") != made_by
+        if self.verify or made_by_changed:
+            place.store.forget_stamps()
+            place.store.note("made_by", made_by)
+        reader.known = place.store.files()
+
+    # -- reading
+
+    def _entries(self, reader: SourceReader, place: Generation) -> Iterator[SourceEntry]:
+        """Yield the entries of the source, and report each as progress."""
+        by_file = place.store.documents_by_file() if self.pictures or (self.old and self.old.tables) else {}
+        for entry in reader.entries():
+            if entry.is_known:
+                entry.documents = by_file.get(entry.path, [])
+            yield entry
+            self.progress.advance()
+
+    def _described(self, reader: SourceReader, place: Generation) -> Iterator[SourceEntry]:
         """Yield the entries of the source, with the descriptions of their pictures."""
-        entries = self._counted(reader.entries())
+        entries = self._entries(reader, place)
         if self.pictures is None:
             yield from entries
             return
@@ -410,49 +411,103 @@ class Build:
         yield from self.pictures.entries()
         self.report.descriptions = len(self.pictures.placed)
 
-    def _counted(self, entries: Iterable[SourceEntry]) -> Iterator[SourceEntry]:
-        """Yield the entries, and report each as progress."""
-        for entry in entries:
-            yield entry
-            self.progress.advance()
+    def _read(self, reader: SourceReader, place: Generation) -> None:
+        """Read what has changed in the source, and store its passages."""
+        self.progress.start("reading", None)
+        seen: set[str] = set()
+        rows: set[str] = set()
+        for block in _blocks(self._cut(reader, place), BLOCK_PASSAGES):
+            read = [entry for entry in block if not entry.is_known]
+            for entry, result in zip(read, place.store.put(map(_read_file, read)), strict=True):
+                entry.changed |= result.changed
+                entry.problems += [Problem(file=each, what=DOUBLED) for each in result.doubled]
+                if result.doubled:
+                    entry.stamp = ""
+            for entry in block:
+                self._note(entry)
+                seen.add(entry.path)
+                rows.update(entry.documents if not entry.path else ())
+                if entry.holds_more and not entry.is_known:
+                    place.late_stamps.append((entry.stamp, entry.path))
+        self.progress.tell("")
+        self.report.unread = dict(reader.watch.unread)
+        if rows:
+            place.store.keep_rows(rows)
+        self._remove_missing(reader, place, seen)
 
-    def _current(self, made_by: str) -> tuple[PassageStore | None, CurrentTables | None, dict[str, KnownFile]]:
-        """Return the passages and tables of the current generation, and the files that they were read from."""
-        if self.old is None or self.old.format != FORMAT:
-            return None, None, {}
-        index = StoredIndex(self.folder, self.old)
-        try:
-            if self.pictures is not None:
-                self.pictures.current = index.pictures
-            store, known = index.store, read_known(self.folder, self.old.generation, made_by)
-        except TurnmarkError:  # damaged: everything is read again
-            return None, None, {}
-        try:
-            return store, CurrentTables(index.files / TABLES_FILE) if self.old.tables else None, known
-        except sqlite3.DatabaseError:
-            return store, None, {}
+    def _cut(self, reader: SourceReader, place: Generation) -> Iterator[SourceEntry]:
+        assert place.tables is not None, "see `_prepare`"
+        for entry in self._described(reader, place):
+            if entry.is_known:
+                place.tables.keep(entry.documents)
+            yield reader.cut(entry)
+
+    def _note(self, entry: SourceEntry) -> None:
+        self.report.problems += entry.problems
+        self.report.changed += entry.changed and bool(entry.path)
+        self.report.left_out.update(entry.left_out)
+        self.report.remarks += [Problem(file=entry.path, what=remark) for remark in entry.remarks]
+
+    def _remove_missing(self, reader: SourceReader, place: Generation, seen: set[str]) -> None:
+        """Remove the files that the source does not have any more. Those in folders that cannot be opened stay."""
+        closed = tuple(f"{folder}/" for folder in reader.watch.unopened)
+        missing = [path for path in reader.known if path not in seen and not path.startswith(closed)]
+        by_file = place.store.documents_by_file() if missing else {}
+        assert place.tables is not None, "see `_prepare`"
+        for path in missing:
+            place.tables.remove(by_file.get(path, ()))
+        place.store.remove_files(missing)
+        self.report.documents, self.report.passages = place.store.totals()
+        if not self.report.passages:
+            listed = "".join(f"\n  {one_line(problem)}" for problem in self.report.problems[:20])
+            if unread := describe_unread(self.report.unread):
+                listed += f"\n  {one_line(unread)}"
+            raise RequestError(f"there is nothing to index in {str(self.source)!r}{':' if listed else ''}{listed}")
 
     def _tell_reading(self, what: str) -> None:
         self.progress.tell(one_line(what))
         self.progress.advance(0)  # so that a log gets its line before a document is finished
 
-    def _manifest(self, store: PassageStore, tables: TableWriter, models: Models, window: Window) -> Manifest:
+    # -- what has changed
+
+    def _find_terms(self, place: Generation) -> None:
+        """Detect the languages of the documents, and count the terms of new passages."""
+        self.progress.start("bm25", None)
+        store = place.store
+        update_languages(store)
+        keys = store.without_terms()
+        for start in range(0, len(keys), COUNTED_PASSAGES):
+            page = keys[start : start + COUNTED_PASSAGES]
+            passages = place.passages(page)
+            language_of = store.language_of([passage.document for passage in passages])
+            texts = (
+                (key, passage.indexed_text, language_of[passage.document])
+                for key, passage in zip(page, passages, strict=True)
+            )
+            store.add_terms(*count_terms(texts, self.settings.bm25))
+
+    def _manifest(self, place: Generation, models: Models) -> Manifest:
+        """Return the manifest of the next state; what is measured on it is as it was."""
+        assert place.tables is not None, "see `_prepare`"
+        infos = models.infos()
+        same_models = self.old is not None and self.old.models() == {name: info for name, info in infos.items() if info}
+        measured = {name: getattr(self.old, name) for name in MEASURED_FIELDS} if same_models else {}
         return Manifest(
             name=self.folder.name,
-            generation=self.generation,
+            generation=place.number,
+            revision=place.store.revision,
             source=str(self.source.resolve()),
             include=self.include,
             exclude=self.exclude,
             documents=self.report.documents,
             passages=self.report.passages,
-            digest=store.digest(),
-            chunk_size=window.size,
+            digest=place.store.digest(),
+            chunk_size=models.window().size,
             bm25=self.settings.bm25,
-            languages=store.set_languages(detect_languages(store.beginnings(2 * MAX_CHARACTERS))),
-            **models.infos(),
+            languages=place.store.languages(),
+            **infos,
             tokens=self.settings.tokens,
-            tables=tables.digest(),
-            exact=bool(self.settings.embedder) and not self.settings.server and self.report.passages <= FLAT_LIMIT,
+            tables=place.tables.finish(),
             retriever=self.retriever,
             server=self.settings.server,
             described=self.pictures.info() if self.pictures else None,
@@ -462,111 +517,142 @@ class Build:
             internal=self.internal,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             version=version("turnmark"),
+            **measured,
         )
 
-    def _same(self, existing: Manifest, planned: Manifest) -> bool:
-        """Return whether the existing index is complete and the same as the planned one."""
-        ignored = {*ORIGIN_FIELDS, *CALIBRATED_FIELDS}
-        equal = existing.model_dump(exclude=ignored) == planned.model_dump(exclude=ignored)
-        return equal and has_all_components(StoredIndex(self.folder, existing))
+    def _report_if_unchanged(self, place: Generation, models: Models) -> bool:
+        """Return whether the index is as the source is; then only what the manifest says about the source is new."""
+        old = self.old
+        if old is None or old.generation != place.number or old.pending or self.compact:
+            return False
+        if place.store.digest() != old.digest:
+            return False
+        planned = self._manifest(place, models)
+        ignored = {*ORIGIN_FIELDS, *MEASURED_FIELDS, "revision", "languages"}
+        if planned.model_dump(exclude=ignored) != old.model_dump(exclude=ignored):
+            return False
+        self.report.unchanged = True
+        self.report.kept = self.report.passages if models.encoders else 0
+        kept = {name: getattr(old, name) for name in ("revision", "languages", "created", "version")}
+        manifest = planned.model_copy(update=kept)
+        if manifest != old:
+            write_json(self.folder / "manifest.json", manifest.model_dump(mode="json"))
+        place.store.set_stamps(place.late_stamps)
+        self._advise(manifest)
+        return True
 
-    def _reuse(
-        self, store: PassageStore, checkpoint: Checkpoint, planned: Manifest, encoders: Sequence[Encoder]
-    ) -> None:
-        """Copy the embeddings of unchanged passages from the current generation, and count the removed passages."""
-        if self.old is None or self.old.format != FORMAT:
-            return
-        try:
-            current = StoredIndex(self.folder, self.old)
-            for page in current.store.pages():
-                contents = [content for _, content, _ in page]
-                present = store.holds(contents)
-                self.report.removed += sum(content not in present for content in contents)
-            for encoder in encoders:
-                copy_embeddings(store, checkpoint, current, planned, encoder)
-        except TurnmarkError as error:
-            self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
+    def _count(self, place: Generation, missing: Mapping[str, Sequence[Any]]) -> None:
+        self.report.embedded = max(map(len, missing.values()), default=0)
+        self.report.kept = self.report.passages - self.report.embedded if missing else 0
+        if self.old is not None and self.old.generation == place.number:
+            self.report.removed = place.store.removed_contents()
 
-    def _encode(self, store: PassageStore, checkpoint: Checkpoint, models: Models) -> None:
-        encoders = models.encoders
-        totals = [checkpoint.count_missing(store, encoder.keys) for encoder in encoders]
-        self.report.embedded = max(totals, default=0)
-        self.report.kept = self.report.passages - self.report.embedded if encoders else 0
+    def _advise(self, manifest: Manifest) -> None:
+        if manifest.embedder is not None:
+            self.report.advice = embedder_advice(manifest.embedder.spec, manifest.languages, self.chooses)
+
+    # -- what it writes
+
+    def _encode(self, place: Generation, models: Models, missing: Mapping[str, Sequence[tuple[str, int]]]) -> None:
+        """Encode the contents that have no values yet; each step is kept."""
         with ExitStack() as stack:
             workers = None
-            if self.engine != LOCAL and any(totals):
+            if self.engine != LOCAL and any(missing.values()):
                 from turnmark.retrieval.services.ray_cluster import Workers
 
                 without_server = self.settings.model_copy(update={"server": None})  # workers must not get its token
                 workers = stack.enter_context(
                     Workers(self.engine, open_encoders, (without_server,), mark=models.mark())
                 )
-            for number, (encoder, total) in enumerate(zip(encoders, totals, strict=True)):
-                self.progress.start("embedding", total)
+            for number, encoder in enumerate(models.encoders):
+                self.progress.start("embedding", len(missing[encoder.name]))
                 size = GPU_BLOCK_PASSAGES if encoder.on_gpu and workers is None else BLOCK_PASSAGES
-                blocks = _blocks(checkpoint.missing(store, encoder.keys), size)
+                blocks = map(place.contents, _blocks(missing[encoder.name], size))
                 for contents, values in encode_blocks(blocks, encoder, number, workers, self.progress):
-                    checkpoint.add(contents, values)
+                    place.values[encoder.name].add(contents, values)
+                place.store.set_complete(encoder.name)
 
-    def _write(self, files: BuildFiles) -> Manifest:
-        """Write all components, after deleting those of an earlier run."""
-        for folder in [path for path in self.files.iterdir() if path.is_dir()]:
-            self._delete(folder)
-        for component in components_of(files.manifest):
-            component.write(files)
-        files.store.finish()
-        manifest = files.manifest.model_copy(update=self._calibrated(StoredIndex(self.folder, files.manifest)))
-        write_checksums(files.folder, manifest)
-        return manifest
+    def _publish(self, place: Generation, models: Models, pending: int = 0) -> None:
+        """Write the next state, and last the manifest."""
+        if self.pictures is not None:
+            self.pictures.write(place.folder / "pictures")
+        rows = place.store.rows()
+        manifest = self._manifest(place, models).model_copy(update={"pending": pending})
+        place.publish(rows)
+        if manifest.server is not None and not pending:
+            write_to_server(place, manifest, rows, self.progress)
+        if not pending:
+            manifest = manifest.model_copy(update=self._measured(StoredIndex(self.folder, manifest), place))
+        self._write(place, manifest)
+        place.finish_revision()
 
-    def _calibrated(self, index: StoredIndex) -> dict[str, Any]:
-        """Return the fields of the manifest that are measured on the finished index."""
-        if index.manifest.embedder is None and index.manifest.splade is None:
+    def _write(self, place: Generation, manifest: Manifest) -> None:
+        """Write the manifest, with which the state can be read."""
+        place.add_manifest(manifest)
+        write_json(self.folder / "manifest.json", manifest.model_dump(mode="json"))
+        self.published.append(manifest)
+        self._advise(manifest)
+
+    def _measured(self, index: StoredIndex, place: Generation) -> dict[str, Any]:
+        """Return the fields of the manifest that are measured on the finished index, if enough of it has changed."""
+        manifest = index.manifest
+        if manifest.embedder is None and manifest.splade is None:
             return {}
+        changes = manifest.changed_since + sum(place.store.counts())
+        if manifest.weights and changes < MEASURED_AGAIN_SHARE * manifest.passages:
+            return {"changed_since": changes}
         self.progress.start("calibrating", None)
-        measured = {"weights": measure_weights(index)}
-        if index.manifest.embedder is None or not index.manifest.model_copy(update=measured).trusts_cosines():
+        measured: dict[str, Any] = {"changed_since": 0, "sure_from": None, "weights": measure_weights(index)}
+        if manifest.embedder is None or not manifest.model_copy(update=measured).trusts_cosines():
             return measured
         return measured | {"sure_from": calibrate_sure_score(index)}
 
-    def _drop_others(self) -> None:
-        """Delete the generations that cannot be open in another process.
+    def _compact(self, place: Generation, models: Models) -> None:
+        """Write a new generation without what is gone."""
+        manifest = self.published[-1] if self.published else self.old
+        assert manifest is not None, "a state was published, or nothing has changed"
+        number, revision = place.number + 1, manifest.revision + 1
+        self._delete(generation_folder(self.folder, number))
+        with closing(Generation(self.folder, number, revision, models.encoders, place.mark)) as new:
+            take_over(StoredIndex(self.folder, manifest), new, models.encoders, with_terms=True)
+            tables = place.folder / tables_file(manifest.tables) if manifest.tables else None
+            new.tables = TableUpdate(new.folder, tables, manifest.tables)
+            new.tables.finish()
+            for encoder in models.encoders:
+                new.store.set_complete(encoder.name)
+            if (place.folder / "pictures").is_dir():
+                shutil.copytree(place.folder / "pictures", new.folder / "pictures", copy_function=os.link)
+            rows = new.store.rows()
+            new.publish(rows)
+            manifest = manifest.model_copy(update={"generation": number, "revision": revision})
+            if manifest.server is not None:
+                write_to_server(new, manifest, rows, self.progress)
+            self._write(new, manifest)
 
-        The previous generation stays until the next build: a running chat may still open parts of it.
+    def _drop_others(self, place: Generation) -> None:
+        """Delete what cannot be open in another process.
+
+        The previous state stays until the next build: a running chat may still open parts of it.
         """
-        current = read_manifest(self.folder)
-        in_use = {f"g{manifest.generation:04d}" for manifest in (current, self.old) if manifest}
+        kept = [*self.published[-1:], *([self.old] if self.old else self.published[:1])]
+        in_use = {generation_folder(self.folder, manifest.generation) for manifest in kept}
         for folder in self.folder.glob("g[0-9]*"):
-            if folder.name not in in_use:
+            if folder not in in_use:
                 self._delete(folder)
-            else:
-                drop_checkpoint(folder)
+        if place.folder in in_use:
+            place.drop_revisions(kept)
+
+    def _delete(self, folder: Path) -> None:
+        """Delete a folder and its data on servers; report what cannot be deleted there."""
+        for leftover in delete_served(folder):
+            self.report.problems.append(Problem(file=self.folder.name, what=leftover))
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def copy_embeddings(
-    store: PassageStore, checkpoint: Checkpoint, current: StoredIndex, planned: Manifest, encoder: Encoder
-) -> None:
-    """Copy from a finished index the embeddings by the same model that the checkpoint lacks.
-
-    Vectors are copied from any kind of store, since the kind may change with the number of passages.
-    """
-    old_components = {component.key: component for component in components_of(current.manifest)}
-    new_components = {component.key: component for component in components_of(planned) if component.key in encoder.keys}
-    for key, component in new_components.items():
-        if key not in old_components or old_components[key].made_by(current.manifest) != component.made_by(planned):
-            return
-    for page in current.store.pages():
-        contents = [content for _, content, _ in page]
-        lacking = store.holds(contents) - checkpoint.complete(contents, encoder.keys)
-        lacking_rows: Page = [row for row in page if row[1] in lacking]
-        if not lacking_rows:
-            continue
-        stored = {key: old_components[key].stored(current, lacking_rows) for key in new_components}
-        complete: list[str] = []
-        for _, content, _ in lacking_rows:
-            if all(content in values for values in stored.values()):
-                complete.append(content)
-        checkpoint.add(complete, {key: [values[content] for content in complete] for key, values in stored.items()})
+def _read_file(entry: SourceEntry) -> ReadFile:
+    """Return what the index stores of an entry. Its stamp comes later if tables or pictures are stored at the end."""
+    stamp = "" if entry.holds_more else entry.stamp
+    return ReadFile(entry.path, stamp, entry.known(), entry.passages)
 
 
 def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:

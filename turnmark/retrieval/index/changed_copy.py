@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from turnmark.core.console import NoProgress, Progress
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.index.build import CALIBRATED_FIELDS, Build, copy_embeddings
-from turnmark.retrieval.index.components import Encoder
-from turnmark.retrieval.index.source_reading import KnownFile, SourceReader
+from turnmark.retrieval.index.build import MEASURED_FIELDS, Build
+from turnmark.retrieval.index.encoders import Models
+from turnmark.retrieval.index.generation import Generation
+from turnmark.retrieval.index.source_reading import SourceReader
+from turnmark.retrieval.index.take_over import take_over
 from turnmark.retrieval.search.opened_index import StoredIndex
 from turnmark.retrieval.search.rebuild_commands import spec_of_components
 from turnmark.retrieval.search.retriever_factory import build_settings
-from turnmark.retrieval.storage.manifest import Manifest
-from turnmark.retrieval.storage.passage_store import Checkpoint, PassageStore
+from turnmark.retrieval.storage.passage_writer import ReadFile
 
 
 def copy_with_texts(
@@ -35,8 +37,7 @@ def copy_with_texts(
     copy = _CopyBuild(Path(manifest.source), folder, settings, progress=progress or NoProgress(), internal=True)
     copy.index, copy.texts = index, texts
     copy.run()
-    assert copy.made is not None, "a build that ends has a manifest"
-    return StoredIndex(folder, copy.made)
+    return StoredIndex(folder, copy.published[-1])
 
 
 class _CopyBuild(Build):
@@ -44,27 +45,21 @@ class _CopyBuild(Build):
 
     index: StoredIndex
     texts: Mapping[str, str]
-    made: Manifest | None = None
 
-    def _read(self, store: PassageStore, reader: SourceReader) -> dict[str, KnownFile]:  # noqa: ARG002
-        store.clear_passages()
-        for page in self.index.store.pages():
-            store.add_passages(self._altered(passage) for _, _, passage in page)
-        self.report.documents = self.index.manifest.documents
-        self.report.passages = store.count()
-        store.renumber()
-        return {}
+    def _open_generation(self, models: Models) -> Generation:
+        place = super()._open_generation(models)
+        take_over(self.index, place, models.encoders, with_terms=None)
+        return place
+
+    def _read(self, reader: SourceReader, place: Generation) -> None:  # noqa: ARG002
+        passages = (self._altered(passage) for page in self.index.store.pages() for _, _, passage in page)
+        for document, group in groupby(passages, lambda passage: passage.document):
+            place.store.put([ReadFile("", "", "{}", {document: list(group)})])
+        self.report.documents, self.report.passages = self.index.manifest.documents, self.index.manifest.passages
 
     def _altered(self, passage: Passage) -> Passage:
         text = self.texts.get(passage.id)
         return passage if text is None else passage.model_copy(update={"text": text})
 
-    def _calibrated(self, index: StoredIndex) -> dict[str, Any]:  # noqa: ARG002
-        return {name: getattr(self.index.manifest, name) for name in CALIBRATED_FIELDS}
-
-    def _reuse(
-        self, store: PassageStore, checkpoint: Checkpoint, planned: Manifest, encoders: Sequence[Encoder]
-    ) -> None:
-        self.made = planned
-        for encoder in encoders:
-            copy_embeddings(store, checkpoint, self.index, planned, encoder)
+    def _measured(self, index: StoredIndex, place: Generation) -> dict[str, Any]:  # noqa: ARG002
+        return {name: getattr(self.index.manifest, name) for name in MEASURED_FIELDS}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from turnmark.core.console import Progress
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.index.components import Encoder, Values
+from turnmark.retrieval.index.encoders import Encoder, Values
 
 if TYPE_CHECKING:
     from turnmark.retrieval.services.ray_cluster import Workers

@@ -1,6 +1,6 @@
 """Joins the passages and scores of several indexes that are searched together, as if they were one.
 
-Rows are numbered consecutively: those of the second index follow those of the first. Retrievers therefore work on
+IndexRows are numbered consecutively: those of the second index follow those of the first. Retrievers therefore work on
 several indexes unchanged. Each list contains rows of all indexes and is fused once, so the scores in a list must be
 comparable:
 
@@ -106,7 +106,7 @@ def joint_manifest(manifests: Sequence[Manifest]) -> Manifest:
             "digest": hashlib.sha256("\n".join(manifest.digest for manifest in manifests).encode()).hexdigest(),
             "splade": first.splade if all(manifest.splade == first.splade for manifest in manifests) else None,
             "tokens": all(manifest.tokens for manifest in manifests),
-            "exact": all(manifest.exact for manifest in manifests),
+            "pending": sum(manifest.pending for manifest in manifests),
             "retriever": first.retriever if same_retriever else "",
             "server": first.server if all(manifest.server == first.server for manifest in manifests) else None,
             "described": None,  # each index has pictures of its own

@@ -83,7 +83,7 @@ class BuildPictures:
         for _ in range(self._entries):
             entry: SourceEntry = pickle.load(self._spool)
             if is_picture_file(entry.path) and any(each.sha256 in self._shown for each in self._pictures_of(entry)):
-                yield SourceEntry(path=entry.path, problems=entry.problems)
+                yield SourceEntry(path=entry.path, problems=entry.problems)  # no further document
                 continue
             self.placed += self._taken_over(entry)
             self._note_failures(entry)
@@ -92,7 +92,7 @@ class BuildPictures:
 
     def _taken_over(self, entry: SourceEntry) -> Iterator[DescribedPicture]:
         """Yield the described pictures of a file whose passages are taken over from the current generation."""
-        if not entry.uncut and self.current is not None:
+        if entry.is_known and self.current is not None:
             for identity in entry.documents:
                 yield from self.current.of_document(identity)
 
@@ -134,7 +134,7 @@ class BuildPictures:
             for picture in document.pictures:
                 reason = self.descriptions.failures.get(picture.sha256)
                 if reason is not None:
-                    entry.stamp = None
+                    entry.stamp = ""
                     what = f"a picture is not described: {reason}"
                     entry.problems.append(Problem(file=_place(document.id, picture), what=what))
 

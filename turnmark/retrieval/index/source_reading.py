@@ -1,34 +1,28 @@
-"""Reads a source into passages. Unchanged files keep their passages from the current generation.
+"""Reads the files of a source that have changed since the index was built, and cuts them into passages.
 
-A file counts as unchanged if its size and modification time are those of the last build, and the readers, the models
-and the size limits of passages are the same. The list of these files is `files.json` next to the manifest.
+A file counts as unchanged if its size and its times are those of the last build, and the readers, the models and the
+size limits of passages are the same.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, TypedDict
 
-from pydantic import Field, ValidationError
-
-from turnmark.core.errors import TurnmarkError
-from turnmark.core.home import write_atomic
-from turnmark.core.record import Record
 from turnmark.corpora.readers import MAX_PROCESSES, ReadingReport, SourceFile, read_file, readers, source_items
 from turnmark.corpora.types import Document, Passage, Problem
-from turnmark.retrieval.index.components import Window
-from turnmark.retrieval.storage.passage_store import PassageStore
-from turnmark.retrieval.tables.table_writer import CurrentTables, TableWriter
+from turnmark.retrieval.index.encoders import Window
+from turnmark.retrieval.tables.table_update import TableUpdate
 
-FILE = "files.json"
 SETTLED_NS = 2_000_000_000
 """Minimum age of a file's last change for the file to count as settled. A file that is written again within the
 resolution of the file system's clock can keep its size and time, so the next build reads unsettled files again."""
@@ -36,79 +30,57 @@ MAX_WAITING_ENTRIES = 256
 """Number of files that wait behind one that is being read, so that files further on can be read ahead."""
 
 
-class FileStamp(NamedTuple):
-    """The size and modification time of a file."""
+class Known(TypedDict, total=False):
+    """What a build keeps about a file next to its documents, so that it reports the same about an unchanged one."""
 
-    size: int
-    mtime_ns: int
-
-
-class KnownFile(Record):
-    """The stamp of a file when it was read, the ids of its documents, and what its reader reported about it."""
-
-    stamp: FileStamp
-    documents: tuple[str, ...]
-    left_out: dict[str, int] = Field(default={}, description="what the readers left out: reason -> count")
-    remarks: tuple[str, ...] = ()
-    pictures: dict[str, FileStamp] = Field(
-        default={}, description="the picture files that it shows: path relative to the source -> stamp"
-    )
-
-
-class KnownFiles(Record):
-    """`files.json`: the files that a generation was built from, without those that could not be read.
-
-    Attributes:
-        generation: the generation. If it is not the current one, the list is out of date.
-        made_by: a fingerprint of the code that made passages from the files. If it differs, all files are read again.
-    """
-
-    generation: int
-    made_by: str
-    files: dict[str, KnownFile]
-
-
-def read_known(folder: Path, generation: int, made_by: str) -> dict[str, KnownFile]:
-    """Return the files of the current generation by relative path; empty if they are not known."""
-    try:
-        known = KnownFiles.model_validate_json((folder / FILE).read_bytes())
-    except (OSError, ValidationError):  # missing or damaged: every file is read
-        return {}
-    return known.files if (known.generation, known.made_by) == (generation, made_by) else {}
-
-
-def write_known(folder: Path, generation: int, made_by: str, files: dict[str, KnownFile]) -> None:
-    """Write the list of files of a generation that has just become current."""
-    known = KnownFiles(generation=generation, made_by=made_by, files=files)
-    write_atomic(folder / FILE, json.dumps(known.model_dump(mode="json"), ensure_ascii=False))
+    problems: list[dict[str, Any]]
+    left_out: dict[str, int]
+    remarks: list[str]
+    unread: dict[str, int]
+    pictures: dict[str, str]
+    """Path of each picture file that it shows, relative to the source -> stamp."""
 
 
 @dataclass
 class SourceEntry:
-    """The passages and problems of one file or one row.
+    """The documents and problems of one file or one row.
 
     Attributes:
         path: path of the file, relative to the source; empty for a row.
+        is_known: whether the index has what the file says, so it was not read; `documents` and `passages` are empty.
+        documents: ids of the documents.
+        passages: passages of each document.
         left_out: what the reader left out, by reason (`Document.left_out`).
         remarks: what the owner of the file should know about how it was read.
-        changed: whether the file's passages differ from those in the current generation.
-        stamp: stamp of the file, or None if the next build reads it again.
+        changed: whether its passages or tables differ from those in the index.
+        holds_more: whether it has tables or pictures, which are stored when the build is complete.
+        stamp: stamp of the file, or "" if the next build reads it again.
         pictures: stamps of the picture files that it shows.
         unread: 1 for the file's suffix if its type is not read.
         uncut: documents that are not cut into passages yet.
     """
 
     path: str = ""
+    is_known: bool = False
     documents: list[str] = field(default_factory=list)
-    passages: list[Passage] = field(default_factory=list)
+    passages: dict[str, list[Passage]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     remarks: list[str] = field(default_factory=list)
     changed: bool = False
-    stamp: FileStamp | None = None
-    pictures: dict[str, FileStamp] = field(default_factory=dict)
+    holds_more: bool = False
+    stamp: str = ""
+    pictures: dict[str, str] = field(default_factory=dict)
     unread: Counter[str] = field(default_factory=Counter)
     uncut: list[Document] = field(default_factory=list)
+
+    def known(self) -> str:
+        """Return what is kept about the file, as JSON (`Known`)."""
+        known = {
+            "problems": [problem.model_dump() for problem in self.problems], "left_out": dict(self.left_out),
+            "remarks": self.remarks, "unread": dict(self.unread), "pictures": self.pictures,
+        }  # fmt: skip
+        return json.dumps({name: value for name, value in known.items() if value})
 
 
 class _ReadingStopped(Exception):
@@ -121,26 +93,22 @@ class SourceReader:
 
     Attributes:
         window: cuts passages; None until the documents that are read ahead have decided about it.
-        current: the passages of the current generation, or None if there is none.
-        known: the files that the current generation was built from.
-        current_tables: the stored tables of the current generation, or None if there are none.
-        tables: is given the tables of each document, or None if they are not stored.
+        known: path -> stamp and `Known` as JSON, for the files that the index has.
         watch: the report of what is being read.
         processes: maximum number of files that are read at the same time.
         pictures: folder into which pictures are written to be described, or None if they are only counted.
+        tables: is given the tables of each document, or None if they are not stored.
     """
 
     source: Path
     include: Sequence[str]
     exclude: Sequence[str]
     window: Window | None
-    current: PassageStore | None
-    known: dict[str, KnownFile]
+    known: Mapping[str, tuple[str, str]]
     watch: ReadingReport
     processes: int = MAX_PROCESSES
     pictures: Path | None = None
-    current_tables: CurrentTables | None = None
-    tables: TableWriter | None = None
+    tables: TableUpdate | None = None
 
     def __post_init__(self) -> None:
         self._entries = self._read_source()
@@ -172,15 +140,13 @@ class SourceReader:
         """Cut the documents of an entry into passages, and return the entry."""
         assert self.window is not None, "set before passages are cut"
         uncut, entry.uncut = entry.uncut, []
-        digests: list[str] = []
         for document in uncut:
-            entry.passages += self.window.cut(document)
-            digests += self.tables.add(document) if self.tables is not None else []
-        if uncut:
-            entry.changed = bool(entry.path) and (self._differs(entry) or self._tables_differ(entry, digests))
-        elif self.tables is not None and self.current_tables is not None:
-            for identifier in entry.documents:
-                self.tables.copy(self.current_tables, identifier)
+            entry.passages[document.id] = self.window.cut(document)
+            entry.holds_more |= bool(document.descriptions or document.pictures)
+            if self.tables is not None:
+                has_tables, differ = self.tables.add(document)
+                entry.holds_more |= has_tables
+                entry.changed |= differ
         self.watch.unread.update(entry.unread)
         return entry
 
@@ -223,46 +189,45 @@ class SourceReader:
 
     def _entry(self, item: SourceFile | Document | Problem) -> SourceEntry:
         if isinstance(item, SourceFile):
-            return self._taken_over(item) or self._read(item, self.watch.tell)
+            return self._as_known(item) if self._is_known(item) else self._read(item, self.watch.tell)
         if isinstance(item, Document):
             return SourceEntry(documents=[item.id], uncut=[item])
         return SourceEntry(problems=[item])
 
     def _is_known(self, file: SourceFile) -> bool:
-        known = self.known.get(file.relative)
-        if known is None or self.current is None or known.stamp != _stamp(file.path):
+        stamp, known = self.known.get(file.relative, ("", ""))
+        if not stamp or stamp != stamp_of(file.path):
             return False
-        return all(_stamp(self._folder / path) == stamp for path, stamp in known.pictures.items())
+        pictures: dict[str, str] = json.loads(known).get("pictures", {}) if known != "{}" else {}
+        return all(stamp_of(self._folder / path) == stamp for path, stamp in pictures.items())
 
     @property
     def _folder(self) -> Path:
         return self.source if self.source.is_dir() else self.source.parent
 
-    def _taken_over(self, file: SourceFile) -> SourceEntry | None:
-        """Return an unchanged file's passages in the current generation, or None if the file must be read."""
-        if not self._is_known(file) or self.current is None:
-            return None
-        known = self.known[file.relative]
-        try:
-            passages = [passage for document in known.documents for passage in self.current.of_document(document)]
-        except TurnmarkError:  # the current generation is damaged
-            return None
-        if not passages:
-            return None
+    def _as_known(self, file: SourceFile) -> SourceEntry:
+        """Return the entry of a file that has not changed since it was read."""
+        stamp, text = self.known[file.relative]
+        if text == "{}":
+            return SourceEntry(file.relative, is_known=True, stamp=stamp)
+        known: Known = json.loads(text)
         return SourceEntry(
             path=file.relative,
-            documents=list(known.documents),
-            passages=passages,
-            left_out=Counter(known.left_out),
-            remarks=list(known.remarks),
-            stamp=known.stamp,
-            pictures=dict(known.pictures),
+            is_known=True,
+            problems=[Problem(**problem) for problem in known.get("problems", ())],
+            left_out=Counter(known.get("left_out", {})),
+            remarks=known.get("remarks", []),
+            stamp=stamp,
+            pictures=known.get("pictures", {}),
+            unread=Counter(known.get("unread", {})),
         )
 
     def _read(self, file: SourceFile, tell: Callable[[str], None]) -> SourceEntry:
         """Read a file; may be called from several threads at once."""
-        stamp, began = _stamp(file.path), time.time_ns()
+        stamp, began = stamp_of(file.path), time.time_ns()
         entry = SourceEntry(path=file.relative)
+        if file.relative in self.known and not os.access(file.path, os.R_OK):
+            entry.is_known = True  # what was read when it could be opened stays
         watch = ReadingReport(tell, entry.unread, entry.left_out)
         for item in read_file(file.path, file.relative, watch, only_text=file.named, pictures=self.pictures):
             if isinstance(item, Problem):
@@ -273,51 +238,24 @@ class SourceReader:
                 entry.remarks += item.remarks
                 entry.uncut.append(item)
         shown = {picture.source for document in entry.uncut for picture in document.pictures if picture.source}
-        stamps = {path: _stamp(self._folder / path) for path in sorted(shown)}
-        settled = all(each is not None and began - each.mtime_ns > SETTLED_NS for each in (stamp, *stamps.values()))
-        if settled and entry.documents and not entry.problems:
-            entry.stamp = stamp
-            entry.pictures = {path: each for path, each in stamps.items() if each is not None}
+        stamps = {path: stamp_of(self._folder / path) for path in sorted(shown)}
+        if not entry.is_known and all(_is_settled(each, began) for each in (stamp, *stamps.values())):
+            entry.stamp, entry.pictures = stamp, stamps
         return entry
 
-    def _differs(self, entry: SourceEntry) -> bool:
-        if self.current is None:
-            return bool(entry.passages)
-        try:
-            old = [passage for document in entry.documents for passage in self.current.of_document(document)]
-        except TurnmarkError:  # the current generation is damaged
-            return True
-        return old != entry.passages
 
-    def _tables_differ(self, entry: SourceEntry, digests: Sequence[str]) -> bool:
-        """Return whether the tables of a file differ from those in the current generation."""
-        if self.tables is None or self.current_tables is None:
-            return bool(digests)
-        return [each for document in entry.documents for each in self.current_tables.digests(document)] != digests
+def stamp_of(path: Path) -> str:
+    """Return the size of a file, when it was written, and when it was last replaced or renamed; "" if it is missing.
 
-
-def _stamp(path: Path) -> FileStamp | None:
+    A file that is moved into place, or written with an old date, has a new third number.
+    """
     try:
         status = path.stat()
     except OSError:  # the reader reports the reason
-        return None
-    return FileStamp(status.st_size, status.st_mtime_ns)
+        return ""
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
-def known_of(entries: Iterable[SourceEntry], is_whole: Callable[[str], bool]) -> dict[str, KnownFile]:
-    """Return the files whose passages the next build may keep.
-
-    Args:
-        is_whole: returns whether the index has all passages of a document.
-    """
-    files: dict[str, KnownFile] = {}
-    for entry in entries:
-        if entry.stamp is not None and all(map(is_whole, entry.documents)):
-            files[entry.path] = KnownFile(
-                stamp=entry.stamp,
-                documents=tuple(entry.documents),
-                left_out=dict(entry.left_out),
-                remarks=tuple(entry.remarks),
-                pictures=entry.pictures,
-            )
-    return files
+def _is_settled(stamp: str, began: int) -> bool:
+    """Return whether a file had not changed for a while when reading it began."""
+    return bool(stamp) and all(began - int(moment) > SETTLED_NS for moment in stamp.split()[1:])

@@ -1,18 +1,18 @@
-"""BM25 in its Lucene variant (bm25s), over the index terms of each document's language
-(`turnmark.corpora.text.analysis`).
+"""BM25 in its Lucene variant, over the index terms of each document's language (`turnmark.corpora.text.analysis`).
 
-The scores of every term are computed when the index is built, so k1, b and the language belong to the build; searching
-sums columns. The files contain only arrays and JSON, never pickles.
+The index stores how often each passage contains a term. Scores follow from these counts when a query is searched, so
+they are the same after any sequence of updates as after a build of the same passages.
 """
 
 from __future__ import annotations
 
-import json
+import sqlite3
 from abc import ABC, abstractmethod
+from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable
-from itertools import repeat
-from pathlib import Path
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,13 @@ from turnmark.core.record import Record
 from turnmark.corpora.text.analysis import Analyzer, join_analyzers, open_analyzer
 from turnmark.corpora.text.languages import AUTO, ENGLISH, code_of
 from turnmark.retrieval.ranking.fusion import RankedRows, top_k
+from turnmark.retrieval.ranking.postings import Postings
 from turnmark.retrieval.ranking.respelling import spell_codes
+
+MAX_COUNT = 65_535
+"""Maximum count of a term in a passage that is stored; more would not change its score."""
+CACHED_TERMS = 128
+"""Number of terms whose scores are kept in memory. The queries of a turn share most of theirs."""
 
 
 class BM25Settings(Record):
@@ -47,29 +53,34 @@ def analyzer_of(settings: BM25Settings, languages: Iterable[str] = ()) -> Analyz
     return join_analyzers(tuple(languages) or (ENGLISH,))
 
 
-def build_bm25(
-    texts: Iterable[str], folder: Path, settings: BM25Settings, languages: Iterable[str] = repeat(ENGLISH)
-) -> None:
-    """Write the BM25 index of texts, numbered in their order, into `folder`. Holds term ids in memory, not texts.
+POSTINGS, COUNT_TYPE = "postings", "<u2"
+"""The table of BM25's postings, and the type of its values: how often a passage contains a term."""
+
+
+def count_terms(
+    texts: Iterable[tuple[int, str, str]], settings: BM25Settings
+) -> tuple[dict[str, tuple[array[int], array[int]]], list[tuple[int, int]]]:
+    """Return the postings of texts (term -> numbers and counts), and the number of terms of each.
 
     Args:
-        languages: the language of each text, if the settings leave it to detection.
+        texts: number, text and language of each, by ascending number.
     """
-    import bm25s
-
-    vocabulary: dict[str, int] = {}
-    rows: list[NDArray[np.int32]] = []
-    for text, language in zip(texts, languages, strict=False):
-        terms = analyzer_of(settings, (language,))(text)
-        ids = [vocabulary.setdefault(term, len(vocabulary)) for term in terms]
-        rows.append(np.asarray(ids, dtype=np.int32))
-    model = bm25s.BM25(method="lucene", k1=settings.k1, b=settings.b, backend="numpy")
-    model.index((rows, vocabulary), show_progress=False)
-    model.save(str(folder), show_progress=False)
+    postings: dict[str, tuple[array[int], array[int]]] = {}
+    lengths = []
+    for number, text, language in texts:
+        terms = analyzer_of(settings, (language,) if language else ())(text)
+        for term, count in Counter(terms).items():
+            if term not in postings:
+                postings[term] = array("i"), array("H")
+            numbers, counts = postings[term]
+            numbers.append(number)
+            counts.append(min(count, MAX_COUNT))
+        lengths.append((number, len(terms)))
+    return postings, lengths
 
 
 def lucene_idf(rows: int, frequency: int) -> float:
-    """Return the idf of a term in the Lucene variant of BM25, as bm25s computes it."""
+    """Return the idf of a term in the Lucene variant of BM25."""
     return float(np.log1p((rows - frequency + 0.5) / (frequency + 0.5)))
 
 
@@ -124,38 +135,66 @@ class TermScores(ABC):
 
 
 class BM25(TermScores):
-    """A BM25 index in its folder, opened for searching.
+    """The BM25 index of passages, opened for searching.
 
     Args:
+        postings: the postings of numbered texts, of which the index may contain only some.
+        numbers: the number of each row's text, of shape (rows,).
+        lengths: the number of terms of each row, of the same shape.
         languages: codes of the languages of the texts, if the settings leave them to detection.
     """
 
-    def __init__(self, folder: Path, settings: BM25Settings, languages: Iterable[str] = ()) -> None:
-        # Read here, since importing bm25s takes half a second: it imports scipy.
-        self._vocabulary: dict[str, int] = json.loads((folder / "vocab.index.json").read_text(encoding="utf-8"))
-        parameters = json.loads((folder / "params.index.json").read_text(encoding="utf-8"))
-        self._starts, self._rows, self._scores = (
-            np.load(folder / f"{part}.csc.index.npy", mmap_mode="r") for part in ("indptr", "indices", "data")
-        )
-        self._settings = settings
-        super().__init__(analyzer_of(settings, languages), int(parameters["num_docs"]))
+    def __init__(
+        self,
+        postings: Postings,
+        numbers: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        settings: BM25Settings,
+        languages: Iterable[str] = (),
+    ) -> None:
+        super().__init__(analyzer_of(settings, languages), len(numbers))
+        self._postings, self._settings = postings, settings
+        self._row_of = np.full(int(numbers.max(initial=0)) + 1, -1, dtype=np.int32)
+        self._row_of[numbers] = np.arange(self.rows, dtype=np.int32)
+        self._mean_length = max(float(lengths.mean()), 1e-9) if self.rows else 1.0
+        self._norms = self._norm(lengths).astype(np.float32)
+        self._scored = lru_cache(maxsize=CACHED_TERMS)(self._scores_of)
 
-    def _part(self, term: str) -> slice:
-        """Return the place of a term's rows and scores; empty for an unknown term."""
-        number = self._vocabulary.get(term)
-        return slice(0, 0) if number is None else slice(int(self._starts[number]), int(self._starts[number + 1]))
+    @classmethod
+    def of_texts(cls, texts: Iterable[str], settings: BM25Settings, language: str = ENGLISH) -> BM25:
+        """Return the BM25 index of some texts, in memory; row numbers follow their order."""
+        db = sqlite3.connect(":memory:", check_same_thread=False)
+        db.execute(Postings.schema(POSTINGS))
+        postings = Postings(lambda statement, values: db.execute(statement, values).fetchall(), POSTINGS, COUNT_TYPE)
+        counted, lengths = count_terms(((row, text, language) for row, text in enumerate(texts)), settings)
+        postings.add(db, counted)
+        numbers = np.arange(len(lengths), dtype=np.int64)
+        return cls(postings, numbers, np.array([length for _, length in lengths], np.int64), settings, (language,))
+
+    def _norm(self, lengths: NDArray[Any]) -> NDArray[np.float64]:
+        shares = 1 - self._settings.b + self._settings.b * lengths / self._mean_length
+        return np.asarray(self._settings.k1 * shares)
+
+    def _scores_of(self, term: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the rows with a term, in no order, and the term's score in each."""
+        numbers, counts = self._postings.of(term)
+        known = numbers < len(self._row_of)  # a build may be adding passages
+        rows = self._row_of[numbers[known]]
+        frequencies = counts[known][rows >= 0].astype(np.float32)
+        rows = rows[rows >= 0]
+        idf = np.float32(lucene_idf(self.rows, len(rows)))
+        return rows, idf * frequencies / (frequencies + self._norms[rows])
 
     def frequency(self, term: str) -> int:
-        part = self._part(term)
-        return int(part.stop - part.start)
+        return len(self._scored(term)[0])
 
     def terms(self) -> Collection[str]:
-        return self._vocabulary.keys()
+        return self._postings.terms()
 
     def add_scores(self, term: str, weight: float, total: NDArray[np.float32]) -> None:
         """Add the scores of one term, times `weight`, to the total of every row."""
-        part = self._part(term)
-        total[self._rows[part]] += self._scores[part] * np.float32(weight)  # each row occurs once
+        rows, scores = self._scored(term)
+        total[rows] += scores * np.float32(weight)  # each row occurs once
 
     def scores(self, text: str) -> NDArray[np.float32]:
         total = np.zeros(self.rows, dtype=np.float32)
@@ -164,7 +203,7 @@ class BM25(TermScores):
         return total
 
     def highest(self, term: str) -> float:
-        return float(self._scores[self._part(term)].max(initial=0.0))
+        return float(self._scored(term)[1].max(initial=0.0))
 
     def score_of(self, query: str, text: str, mean_length: float) -> float:
         """Return the score that a text that is not in the index would have for a query.
@@ -178,16 +217,13 @@ class BM25(TermScores):
         return sum(
             lucene_idf(self.rows, self.frequency(term)) * counts[term] / (counts[term] + norm)
             for term in self.analyze(query)
-            if term in self._vocabulary
+            if self.frequency(term)
         )
 
     def rows_with(self, text: str) -> list[int]:
         terms = set(self.query_terms(text))
-        if not terms or not terms <= self._vocabulary.keys():
+        containing = [self._scored(term)[0] for term in terms]
+        if not containing:
             return []
-        holds = np.ones(self.rows, dtype=np.bool_)
-        for term in terms:
-            contains = np.zeros(self.rows, dtype=np.bool_)
-            contains[self._rows[self._part(term)]] = True
-            holds &= contains
-        return [int(row) for row in np.flatnonzero(holds)]
+        occurrences = np.bincount(np.concatenate(containing), minlength=1)
+        return [int(row) for row in np.flatnonzero(occurrences == len(terms))]

@@ -64,7 +64,7 @@ class Lexicon(Protocol):
         ...
 
     def terms(self) -> Collection[str]:
-        """Return all terms."""
+        """Return all terms, and perhaps some whose frequency is 0."""
         ...
 
 
@@ -190,13 +190,14 @@ def _two_edits_away(word: str, lexicon: Lexicon, words_with: WordsWith, is_check
         if term[:1] == word[0]
         # The errors may change where the stem ends: "seperat" and "separ".
         and (distance := min(OSA.distance(start, term, score_cutoff=2) for start in (stem, word[: len(term)]))) <= 2
+        and lexicon.frequency(term)
     ]
     best: tuple[int, int, str] | None = None
     for _, frequency, term in sorted(near)[:MAX_NEAR_TERMS]:
         for other in words_with(term):
             distance = OSA.distance(word, other, score_cutoff=2)
             is_likely = len(word) >= min_letters or _consonants(other) == _consonants(word)
-            if distance <= 2 and is_likely and other[0] == word[0] and lexicon.frequency(term):
+            if distance <= 2 and is_likely and other[0] == word[0]:
                 best = min(filter(None, (best, (distance, frequency, other))))
     return best[2] if best else ""
 

@@ -1,8 +1,9 @@
-"""Stores vectors on disk in row order: one per passage, and one per token.
+"""Reads vectors from files that builds append to: one per passage, and one per token.
 
-**Passages.** Comparing a query with all vectors is exact. For the long lists that fusion needs, it is also faster than
-Chroma's graph, up to tens of thousands of passages. Larger indexes and those on a server store their vectors in Chroma
-(`turnmark.retrieval.storage.chroma`). The costs are in docs/measured.md.
+The vector of a text has a slot, its position in the files. Passages with the same text share one.
+
+**Passages.** Comparing a query with all vectors is exact, and up to `FLAT_LIMIT` passages it is fast. In larger indexes
+the signs of the components choose candidates, whose vectors are compared. The costs are in docs/measured.md.
 
 **Tokens,** for late interaction. Only the signs of a token vector's components are stored: one bit per dimension, as in
 ColBERT's compressed forms, or 48 bytes at 384 dimensions. On the MTRAG pools this costs .002 to .006 of nDCG@5 compared
@@ -11,24 +12,22 @@ with 16-bit floats. A projection to 32 dimensions of 8 bits is about as large an
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.core.home import write_json
 from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds
 from turnmark.retrieval.embedding.embedders import Embedder, TextRole
-from turnmark.retrieval.ranking.fusion import RankedRows, top_k
+from turnmark.retrieval.ranking.fusion import RankedRows, top_k, top_k_of
 
 
 def stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
@@ -36,9 +35,12 @@ def stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
     return np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors])
 
 
-FILE = "vectors.npy"
 FLAT_LIMIT = 100_000
-"""Maximum passages of an index with this file: 150 MB at 384 dimensions, which are read for each query."""
+"""Number of passages up to which a query is compared with all vectors: 150 MB at 384 dimensions. Beyond it, the signs
+of the vectors choose candidates."""
+CANDIDATES = 20
+"""Number of candidates for each row that is wanted, and `MIN_CANDIDATES` at least."""
+MIN_CANDIDATES = 4000
 _QUERIES_PER_BATCH = 32
 """Number of queries per matrix product: 13 MB of scores for 100,000 passages."""
 _ROWS_PER_CORE = 4096
@@ -46,33 +48,52 @@ _ROWS_PER_CORE = 4096
 _COSINE_DIGITS = 6
 """Decimals of a cosine. Further decimals depend on the vector's position in a batch."""
 
-
-def write_vectors(folder: Path, pages: Iterable[Sequence[bytes]], rows: int, dimension: int) -> None:
-    """Write the file of vectors (float32, of length 1), one page at a time. A rebuild reads the same values again."""
-    folder.mkdir(parents=True)
-    with open(folder / FILE, "wb") as file:
-        _write_header(file, np.dtype(np.float32), (rows, dimension))
-        for page in pages:
-            file.write(stack_vectors(page).tobytes())
+VECTORS_FILE, SIGNS_FILE = "exact/vectors.f32", "exact/signs.u8"
 
 
-def _write_header(file: BinaryIO, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-    """Write the header of an .npy file; the rows follow. A memory-mapped file would stay in memory instead."""
-    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_2_0(file, header)
+def sign_bytes(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Return the signs of vectors of shape (n, dimension), as bits in whole groups of 8 bytes."""
+    bits = np.packbits(vectors > 0, axis=1)
+    return np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
+
+
+def mapped(path: Path, dtype: str, shape: tuple[int, int]) -> NDArray[Any]:
+    """Map the first rows of a file that builds append to; raise ValueError if it is shorter."""
+    size = shape[0] * shape[1] * np.dtype(dtype).itemsize
+    if path.stat().st_size < size:
+        raise ValueError(f"{path.name} is shorter than its rows")
+    return np.memmap(path, dtype, "r", shape=shape) if size else np.zeros(shape, dtype)
 
 
 class FlatVectors:
-    """The memory-mapped file of vectors, opened for searching."""
+    """The memory-mapped vectors of the passages of an index, opened for searching.
 
-    def __init__(self, folder: Path) -> None:
-        self._vectors: FloatArray = np.load(folder / FILE, mmap_mode="r", allow_pickle=False)
-        if self._vectors.ndim != 2 or self._vectors.dtype != np.float32:
-            raise ValueError(f"{FILE} does not contain rows of vectors")
+    Args:
+        folder: the generation's folder.
+        slots: the position of each row's vector in the file, or -1 for a row without one.
+    """
+
+    def __init__(self, folder: Path, slots: NDArray[np.int64], dimension: int) -> None:
+        used = int(slots.max(initial=-1)) + 1
+        self._vectors: FloatArray = mapped(folder / VECTORS_FILE, "<f4", (used, dimension))
+        self._slots = slots
+        self._has_vector = None if len(slots) and slots.min() >= 0 else slots >= 0
+        self._signs: NDArray[np.uint64] | None = None
+        if len(slots) > FLAT_LIMIT:
+            width = sign_bytes(np.zeros((1, dimension), np.float32)).shape[1]
+            self._signs = mapped(folder / SIGNS_FILE, "u1", (used, width)).view(np.uint64)
 
     def of(self, rows: Sequence[int] | NDArray[np.int64]) -> FloatArray:
-        """Return the vectors of some rows, of shape (len(rows), dimension)."""
-        return np.asarray(self._vectors[np.asarray(rows, dtype=np.int64)])
+        """Return the vectors of rows that have one, of shape (len(rows), dimension)."""
+        return np.asarray(self._vectors[self._slots[np.asarray(rows, dtype=np.int64)]])
+
+    def known(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows that have a vector."""
+        return rows if self._has_vector is None else rows[self._has_vector[rows]]
+
+    def in_slots(self, slots: Sequence[int]) -> dict[int, FloatArray]:
+        """Return the vectors in some slots; slots that were filled later are left out."""
+        return {slot: np.asarray(self._vectors[slot]) for slot in slots if slot < len(self._vectors)}
 
     def nearest(self, vectors: FloatArray, k: int, mask: NDArray[np.bool_] | None = None) -> list[RankedRows]:
         """Return, for each vector of length 1, the `k` nearest rows with their cosines.
@@ -80,16 +101,41 @@ class FlatVectors:
         Args:
             mask: True for each row that may be returned.
         """
+        if self._has_vector is not None:
+            mask = self._has_vector if mask is None else mask & self._has_vector
+        if self._signs is not None:
+            return [self._nearest_of_candidates(vector, k, mask) for vector in vectors]
         nearest = []
         for start in range(0, len(vectors), _QUERIES_PER_BATCH):
             batch = vectors[start : start + _QUERIES_PER_BATCH]
             # A product with a matrix of one column would copy the mapped file.
             scores = self._alone(batch[0])[None] if len(batch) == 1 else batch @ self._vectors.T
-            nearest += [top_k(row, k, mask) for row in np.round(scores, _COSINE_DIGITS)]
+            nearest += [top_k(self._by_row(row), k, mask) for row in np.round(scores, _COSINE_DIGITS)]
         return nearest
 
+    def _by_row(self, of_slots: NDArray[Any]) -> NDArray[Any]:
+        """Return the value of each row's slot; any value for rows without one."""
+        return of_slots[self._slots] if len(of_slots) else np.zeros(len(self._slots), np.float32)
+
+    def _nearest_of_candidates(self, vector: FloatArray, k: int, mask: NDArray[np.bool_] | None) -> RankedRows:
+        """Return the nearest of the rows whose vectors have the most signs in common with a vector."""
+        assert self._signs is not None, "see `nearest`"
+        signs = sign_bytes(vector[None]).view(np.uint64)[0]
+        different = np.empty(len(self._signs), dtype=np.uint16)
+
+        def count(part: slice) -> None:
+            np.bitwise_count(self._signs[part] ^ signs).sum(axis=1, dtype=np.uint16, out=different[part])  # type: ignore[index]
+
+        run_on_cores(len(different), count, rows_per_core=_ROWS_PER_CORE)
+        distances = self._by_row(different)
+        rows = np.arange(len(distances)) if mask is None else np.flatnonzero(mask)
+        wanted = max(MIN_CANDIDATES, CANDIDATES * k)
+        if len(rows) > wanted:
+            rows = np.sort(rows[np.argpartition(distances[rows], wanted - 1)[:wanted]])
+        return top_k_of(rows, np.round(self.of(rows) @ vector, _COSINE_DIGITS), k)
+
     def _alone(self, vector: FloatArray) -> FloatArray:
-        """Return the products of one vector with all rows, which are divided among cores: memory is the bottleneck."""
+        """Return the products of one vector with all others, which are divided among cores: memory is the bottleneck."""
         products = np.empty(len(self._vectors), dtype=np.float32)
         run_on_cores(
             len(products),
@@ -164,8 +210,8 @@ def _pool() -> tuple[ThreadPoolExecutor, int]:
 
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
+BITS_FILE, IDS_FILE, STARTS_FILE = "tokens/bits.u8", "tokens/ids.i32", "tokens/starts.i64"
 _HEADER_BYTES = 8
-_BITS, _IDS, _STARTS, _ABOUT = "bits.npy", "ids.npy", "starts.npy", "about.json"
 _TOKENS_COUNTED_AT_ONCE = 100_000
 # Number of values per block. A block fits in a core's own cache and is large enough that threads seldom wait for Python
 # between blocks. 512 tokens of 384 dimensions were as fast as 256, and a third faster than 72 or 4096.
@@ -182,8 +228,13 @@ def frame(embedder: Embedder, role: TextRole) -> tuple[int, int]:
 
 def pack_tokens(vectors: FloatArray, ids: TokenIds) -> bytes:
     """Encode a text's tokens as bytes: vectors of shape (tokens, dimension) as signs, and ids of shape (tokens,)."""
-    head = np.array([len(ids), vectors.shape[1]], dtype=np.int32).tobytes()
-    return head + ids.astype(np.int32).tobytes() + np.packbits(vectors > 0, axis=1).tobytes()
+    return pack_signs(np.packbits(vectors > 0, axis=1), ids, vectors.shape[1])
+
+
+def pack_signs(signs: NDArray[np.uint8], ids: TokenIds, dimension: int) -> bytes:
+    """Encode a text's tokens as bytes: packed signs of shape (tokens, dimension / 8 rounded up), and ids."""
+    head = np.array([len(ids), dimension], dtype=np.int32).tobytes()
+    return head + ids.astype(np.int32).tobytes() + signs.tobytes()
 
 
 def unpack_tokens(packed: bytes) -> tuple[NDArray[np.uint8], TokenIds]:
@@ -192,35 +243,6 @@ def unpack_tokens(packed: bytes) -> tuple[NDArray[np.uint8], TokenIds]:
     ids = np.frombuffer(packed, dtype=np.int32, count=tokens, offset=_HEADER_BYTES)
     signs = np.frombuffer(packed, dtype=np.uint8, offset=_HEADER_BYTES + 4 * int(tokens))
     return signs.reshape(int(tokens), -(-int(dimension) // 8)), ids
-
-
-def write_tokens(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]]) -> None:
-    """Write the token index of texts in row order, with one page in memory at a time.
-
-    Args:
-        pages: returns pages of the texts' packed tokens, all of one dimension; called twice.
-    """
-    folder.mkdir()
-    # Converted to lists, because views would keep the bytes of all texts in memory.
-    heads = np.array([np.frombuffer(packed, dtype=np.int32, count=2).tolist() for page in pages() for packed in page])
-    dimension = int(heads[0, 1])
-    starts = np.concatenate([[0], np.cumsum(heads[:, 0], dtype=np.int64)])
-    total = int(starts[-1])
-    width = -(-dimension // 8)
-    rows = max(total, 1)  # an empty file cannot be mapped
-    with open(folder / _BITS, "wb") as bits, open(folder / _IDS, "wb") as ids:
-        _write_header(bits, np.dtype(np.uint8), (rows, width))
-        _write_header(ids, np.dtype(np.int32), (rows,))
-        for page in pages():
-            for packed in page:
-                signs, text_ids = unpack_tokens(packed)
-                bits.write(signs.tobytes())
-                ids.write(text_ids.tobytes())
-        if not total:
-            bits.write(bytes(width))
-            ids.write(bytes(4))
-    np.save(folder / _STARTS, starts)
-    write_json(folder / _ABOUT, {"dimension": dimension})
 
 
 class TokenVectors(ABC):
@@ -254,33 +276,31 @@ class TokenVectors(ABC):
 
 
 class TokenIndex(TokenVectors):
-    """The token vectors of one index, in memory-mapped files."""
+    """The token vectors of one index, in memory-mapped files.
 
-    def __init__(self, folder: Path) -> None:
-        self.dimension = int(json.loads((folder / _ABOUT).read_text(encoding="utf-8"))["dimension"])
-        self._bits = np.load(folder / _BITS, mmap_mode="r", allow_pickle=False)
-        self._ids = np.load(folder / _IDS, mmap_mode="r", allow_pickle=False)
-        self._starts = np.load(folder / _STARTS, allow_pickle=False)
-        total = max(int(self._starts[-1]), 1)
-        if self._bits.shape != (total, -(-self.dimension // 8)) or len(self._ids) != total:
-            raise ValueError("its files do not match")
+    Args:
+        folder: the generation's folder.
+        slots: the position of each row's tokens in the files, or -1 for a row without them.
+    """
+
+    def __init__(self, folder: Path, slots: NDArray[np.int64], dimension: int) -> None:
+        self.dimension, self._slots = dimension, slots
+        used = int(slots.max(initial=-1)) + 1
+        ends = np.asarray(mapped(folder / STARTS_FILE, "<i8", (used, 1)))[:, 0]
+        self._starts = np.concatenate([[0], ends])
+        total = int(self._starts[-1])
+        self._bits = mapped(folder / BITS_FILE, "u1", (total, -(-dimension // 8)))
+        self._ids = mapped(folder / IDS_FILE, "<i4", (total, 1)).reshape(total)
         self._frequencies: NDArray[np.int64] | None = None
 
     @property
     def rows(self) -> int:
-        return len(self._starts) - 1
+        return len(self._slots)
 
-    def packed(self, row: int) -> bytes:
-        """Return a passage's tokens as `pack_tokens` encoded them."""
-        start, end = self._starts[row], self._starts[row + 1]
-        head = np.array([end - start, self.dimension], dtype=np.int32).tobytes()
-        packed: bytes = head + self._ids[start:end].tobytes() + self._bits[start:end].tobytes()
-        return packed
-
-    def signs(self, row: int) -> NDArray[np.uint8]:
-        """Return the packed signs of a passage's tokens, of shape (tokens, dimension / 8)."""
-        signs: NDArray[np.uint8] = self._bits[self._starts[row] : self._starts[row + 1]]
-        return signs
+    def packed(self, slot: int) -> bytes:
+        """Return the tokens in a slot as `pack_tokens` encoded them."""
+        part = slice(self._starts[slot], self._starts[slot + 1])
+        return pack_signs(self._bits[part], self._ids[part], self.dimension)
 
     def document_frequencies(self, ids: TokenIds) -> NDArray[np.int64]:
         if self._frequencies is None:
@@ -291,29 +311,34 @@ class TokenIndex(TokenVectors):
     def _count(self) -> NDArray[np.int64]:
         """Return in how many passages each token id occurs; the ids are read in blocks."""
         counts = np.zeros(1, dtype=np.int64)
-        row = 0
-        while row < self.rows:
-            last = int(np.searchsorted(self._starts, self._starts[row] + _TOKENS_COUNTED_AT_ONCE, side="right")) - 1
-            last = min(max(last, row + 1), self.rows)
-            ids = np.asarray(self._ids[self._starts[row] : self._starts[last]], dtype=np.int64)
-            owners = np.repeat(np.arange(last - row), np.diff(self._starts[row : last + 1]))
-            new_counts = np.bincount(np.unique(ids * (last - row) + owners) // (last - row))
+        slots = len(self._starts) - 1
+        passages = np.bincount(self._slots[self._slots >= 0], minlength=slots)
+        slot = 0
+        while slot < slots:
+            last = int(np.searchsorted(self._starts, self._starts[slot] + _TOKENS_COUNTED_AT_ONCE, side="right")) - 1
+            last = min(max(last, slot + 1), slots)
+            ids = np.asarray(self._ids[self._starts[slot] : self._starts[last]], dtype=np.int64)
+            owners = np.repeat(np.arange(last - slot), np.diff(self._starts[slot : last + 1]))
+            distinct = np.unique(ids * (last - slot) + owners)
+            new_counts = np.bincount(distinct // (last - slot), passages[slot + distinct % (last - slot)])
             if len(new_counts) > len(counts):
                 counts = np.concatenate([counts, np.zeros(len(new_counts) - len(counts), dtype=np.int64)])
-            counts[: len(new_counts)] += new_counts
-            row = last
+            counts[: len(new_counts)] += new_counts.astype(np.int64)
+            slot = last
         return counts
 
     def best(self, rows: Sequence[int] | NDArray[np.int64], tokens: FloatArray) -> FloatArray:
         if not len(rows) or not len(tokens):
             return np.zeros((len(rows), len(tokens)), dtype=np.float32)
-        rows = np.asarray(rows, dtype=np.int64)
-        lengths = self._starts[rows + 1] - self._starts[rows]
+        slots = self._slots[np.asarray(rows, dtype=np.int64)]
+        lengths = np.where(slots >= 0, self._starts[slots + 1] - self._starts[slots], 0)
         cosines = np.full((len(rows), len(tokens)), -1, dtype=np.float32)
         filled = np.flatnonzero(lengths)
         if not len(filled):
             return cosines
-        packed = np.concatenate([self.signs(row) for row in rows[filled].tolist()])
+        packed = np.concatenate(
+            [self._bits[self._starts[slot] : self._starts[slot + 1]] for slot in slots[filled].tolist()]
+        )
         # q · sign = 2 q · bit - sum(q), with signs 1 and -1 for bits 1 and 0.
         scale = np.float32(1 / np.sqrt(self.dimension))
         query_matrix = np.ascontiguousarray(tokens.T * (2 * scale))

@@ -20,7 +20,7 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.embedding.embedders import languages_of
 from turnmark.retrieval.ranking.bm25 import BM25
 from turnmark.retrieval.search.opened_index import StoredIndex
-from turnmark.retrieval.search.sparse import open_encoder, postings_of
+from turnmark.retrieval.search.sparse import open_encoder, sparse_of
 from turnmark.retrieval.storage.manifest import Manifest, RankerWeight
 
 SAMPLE_SIZE = 150
@@ -135,7 +135,7 @@ def _bm25_ranks(bm25: BM25, queries: Sequence[str], texts: Sequence[str], rows: 
 
 def _splade_ranks(index: StoredIndex, queries: Sequence[str], texts: Sequence[str], rows: Sequence[int]) -> list[int]:
     assert index.manifest.splade is not None, "see `_rankers_of`"
-    encoder, postings = open_encoder(index.manifest.splade.spec), postings_of(index)
+    encoder, postings = open_encoder(index.manifest.splade.spec), sparse_of(index)
     ranks = []
     for query, text, row in zip(encoder.encode(queries, "query"), encoder.encode(texts, "passage"), rows, strict=True):
         weights = dict(zip(*query, strict=True))

@@ -1,10 +1,11 @@
 """An index is a folder: a manifest that names the current generation, and that generation's files.
 
     indexes/NAME/manifest.json      written last and atomically; a folder without it is not an index
-    indexes/NAME/g0003/passages.db  the passages, in SQLite
-    indexes/NAME/g0003/bm25/ …      the components in the manifest (`turnmark.retrieval.index.components`)
+    indexes/NAME/g0003/passages.db  the passages and their terms, in SQLite
+    indexes/NAME/g0003/exact/ …     the components in the manifest (`turnmark.retrieval.index.components`)
 
-A build makes a new generation and never changes the files of an existing one, which may be open.
+A build adds to the files of the generation and publishes a revision. Whoever has an earlier one open still finds all of
+it. Other models, or `index compact`, make a new generation.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from turnmark.core.home import check_name, home
 from turnmark.core.specs import Spec
 from turnmark.corpora.types import Passage, content_hash_of
 from turnmark.retrieval.embedding.embedders import Embedder, open_embedder
-from turnmark.retrieval.ranking.bm25 import BM25, TermScores
+from turnmark.retrieval.ranking.bm25 import BM25, COUNT_TYPE, POSTINGS, TermScores
 from turnmark.retrieval.ranking.conversation_queries import Views
 from turnmark.retrieval.ranking.fusion import RankedRows
+from turnmark.retrieval.ranking.postings import Postings
 from turnmark.retrieval.ranking.vectors import FlatVectors, TokenIndex, TokenVectors
 from turnmark.retrieval.search.rebuild_commands import (
     build_command,
@@ -39,13 +41,22 @@ from turnmark.retrieval.search.rebuild_commands import (
 )
 from turnmark.retrieval.storage.chroma import ChromaVectors
 from turnmark.retrieval.storage.manifest import FORMAT, Manifest, ModelInfo, read_manifest
-from turnmark.retrieval.storage.passage_store import Passages, PassageStore, literal_brackets
+from turnmark.retrieval.storage.passage_store import (
+    PASSAGES_FILE,
+    Passages,
+    PassageStore,
+    IndexRows,
+    literal_brackets,
+    rows_file,
+)
 from turnmark.retrieval.storage.picture_store import PictureStore, StoredPictures
 from turnmark.retrieval.tables.row_finder import RowFinder
 from turnmark.retrieval.tables.table_records import TablePart
 from turnmark.retrieval.tables.table_store import TableStore
-from turnmark.retrieval.tables.table_writer import TABLES_FILE
+from turnmark.retrieval.tables.table_writer import tables_file
 
+DENSE, SPARSE = "dense", "splade"
+"""Names of the encoders in the list of the contents that they have encoded."""
 MAX_TITLED_DOCUMENTS = 600
 """Maximum number of documents whose titles are returned; a prompt would have room for less
 than a tenth of a larger collection."""
@@ -205,19 +216,13 @@ class SearchableIndex(ABC):
         return self.store.titles() if self.manifest.documents <= MAX_TITLED_DOCUMENTS else []
 
     def stored_vectors(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the vectors of those texts that are the indexed texts of passages, as stored in the index.
-
-        An index whose vectors are on a server returns none, since a request may take longer than the model.
-        """
+        """Return the vectors of those texts that are the indexed texts of passages, as stored in the index."""
         text_of = {content_hash_of(text): text for text in texts}
         vectors: dict[str, NDArray[np.float32]] = {}
         for part in self.parts:
-            if part.manifest.server:
-                continue
-            rows = part.store.rows_with(list(text_of))
-            for found, its_vectors in part.vectors_of([np.array(list(rows.values()), dtype=np.int64)]):
-                vector_of = dict(zip(found.tolist(), its_vectors, strict=True))
-                vectors |= {text_of[content]: vector_of[row] for content, row in rows.items() if row in vector_of}
+            slots = part.store.slots_of(DENSE, list(text_of))
+            stored = part.flat.in_slots(list(slots.values()))
+            vectors |= {text_of[content]: stored[slot] for content, slot in slots.items() if slot in stored}
         return vectors
 
     @property
@@ -243,7 +248,7 @@ class StoredIndex(SearchableIndex):
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         super().__init__(manifest)
         self.folder = folder
-        self.files = folder / f"g{manifest.generation:04d}"
+        self.files = generation_folder(folder, manifest.generation)
 
     def open_part(self, name: str, opener: Callable[[Path], T]) -> T:
         """Open one of the index's files or folders; TurnmarkError if it is missing or damaged."""
@@ -261,23 +266,30 @@ class StoredIndex(SearchableIndex):
             ) from error
 
     @cached_property
+    def rows(self) -> IndexRows:
+        """The rows of the revision."""
+        return self.open_part(rows_file(self.manifest.revision), IndexRows.read)
+
+    @cached_property
     def store(self) -> PassageStore:
-        return self.open_part("passages.db", PassageStore)
+        keys = self.rows.keys
+        return self.open_part(PASSAGES_FILE, lambda path: PassageStore(path, self.manifest.revision, keys))
 
     @cached_property
     def bm25(self) -> BM25:
-        return self.open_part("bm25", lambda path: BM25(path, self.manifest.bm25, self.manifest.languages))
+        postings = Postings(self.store.select, POSTINGS, COUNT_TYPE)
+        return BM25(postings, self.rows.keys, self.rows.lengths, self.manifest.bm25, self.manifest.languages)
 
     @cached_property
     def chroma(self) -> ChromaVectors:
-        """The passages' vectors in Chroma, if `manifest.exact` is False."""
-        self.embedder_info()
+        """The passages' vectors on a Chroma server, if the manifest has one."""
         return self.open_part("chroma", ChromaVectors)
 
     @cached_property
     def flat(self) -> FlatVectors:
-        """The passages' vectors by row, if `manifest.exact` says that they are in one file."""
-        return self.open_part("exact", FlatVectors)
+        """The passages' vectors by row."""
+        dimension = self.embedder_info().dimension
+        return self.open_part("exact", lambda _: FlatVectors(self.files, self.rows.slots, dimension))
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -293,7 +305,8 @@ class StoredIndex(SearchableIndex):
     @cached_property
     def tokens(self) -> TokenIndex:
         self.need_tokens()
-        return self.open_part("tokens", TokenIndex)
+        dimension = self.embedder_info().dimension
+        return self.open_part("tokens", lambda _: TokenIndex(self.files, self.rows.slots, dimension))
 
     def table_part(self, names: Sequence[str]) -> TablePart:
         """Return the file with the stored tables.
@@ -302,7 +315,7 @@ class StoredIndex(SearchableIndex):
             names: the names of all indexes that are searched together.
         """
         name = self.manifest.name
-        path = self.open_part(TABLES_FILE, lambda path: path)
+        path = self.open_part(tables_file(self.manifest.tables), lambda path: path)
         if len(names) > 1:
             return TablePart(name, path, lambda where: joint_where_in(name, names, where))
         return TablePart(name, path, partial(where_in, name))
@@ -356,38 +369,25 @@ class StoredIndex(SearchableIndex):
         return self.store.rows_where(passage_where) if passage_where is not None else []
 
     def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[RankedRows]:
-        if self.manifest.exact:
+        if self.manifest.server is None:
             return self.flat.nearest(vectors, k, self.mask(where))
         passage_where = where_in(self.manifest.name, where)
         matching = self.store.matching(passage_where) if passage_where is not None else {}
         if passage_where is None or not all(matching.values()):
             return [RankedRows.from_pairs(())] * len(vectors)
         nearest = self.chroma.query(vectors, k, _clause(matching))
-        ids = [identifier for neighbors in nearest for identifier, _ in neighbors]
-        rows = self.store.rows_of(ids)
-        foreign = next((identifier for identifier in ids if identifier not in rows), None)
-        if foreign is not None:
-            raise TurnmarkError(
-                f"Chroma contains {foreign!r}, which is not a passage of the index {self.manifest.name!r}: they do not "
-                f"belong together; build it again: {rebuild_command(self.manifest)}"
-            )
+        # The collection may have passages that a later build added.
+        rows = self.store.rows_of_keys([int(key) for neighbors in nearest for key, _ in neighbors])
         return (
-            RankedRows.from_pairs((rows[identifier], cosine) for identifier, cosine in neighbors)
+            RankedRows.from_pairs((rows[int(key)], cosine) for key, cosine in neighbors if int(key) in rows)
             for neighbors in nearest
         )
 
     def vectors_of(
         self, row_lists: Sequence[NDArray[np.int64]]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        if self.manifest.exact:
-            yield from ((rows, self.flat.of(rows)) for rows in row_lists)
-            return
-        ids = self.store.ids_of(list({row: None for rows in row_lists for row in rows.tolist()}))
-        stored = self.chroma.get(list(ids.values()))
-        for rows in row_lists:
-            known = [row for row in rows.tolist() if ids[row] in stored]
-            vectors = np.array([stored[ids[row]] for row in known], dtype=np.float32)
-            yield np.array(known, dtype=np.int64), vectors.reshape(len(known), self.embedder.dimension)
+        for rows in map(self.flat.known, row_lists):
+            yield rows, self.flat.of(rows)
 
     def source_file(self, path: str) -> Path | None:
         """Return the source file at a passage's `path`, or None if it does not exist or is outside the source."""
@@ -429,6 +429,11 @@ def joint_where_in(name: str, names: Sequence[str], where: Mapping[str, str]) ->
 def indexes_folder() -> Path:
     """Return the folder of all indexes, `$TURNMARK_HOME/indexes`."""
     return home() / "indexes"
+
+
+def generation_folder(folder: Path, number: int) -> Path:
+    """Return the folder of a generation of the index in `folder`."""
+    return folder / f"g{number:04d}"
 
 
 def open_index(name: str) -> StoredIndex:

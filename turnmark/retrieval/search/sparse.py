@@ -1,16 +1,15 @@
 """SPLADE: a model weights the terms of its vocabulary for a text, and an inverted index sums the weights.
 
-Scores are dot products. The index is three memory-mapped arrays on disk. A posting takes 6 bytes: an int32 row and a
-float16 weight. The rounding of a weight (one part in 2,000) is smaller than the difference between two CPUs.
+Scores are dot products. A posting takes 6 bytes: an int32 slot and a float16 weight. The rounding of a weight (one part
+in 2,000) is smaller than the difference between two CPUs.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,9 @@ from turnmark.corpora.downloads.small_models import resolve_model
 from turnmark.retrieval.embedding.embedders import TextRole, offsets_of, prompts_of
 from turnmark.retrieval.embedding.model_loading import check_finite, load_model, weights_digest
 from turnmark.retrieval.ranking.fusion import RankedRows, top_k
+from turnmark.retrieval.ranking.postings import Postings
 from turnmark.retrieval.search.opened_index import SearchableIndex, StoredIndex
+from turnmark.retrieval.storage.passage_writer import SPARSE_POSTINGS, SPARSE_TYPE
 from turnmark.retrieval.types import Query
 
 Vector = tuple["NDArray[np.int32]", "NDArray[np.float32] | NDArray[np.float16]"]
@@ -31,7 +32,6 @@ Vector = tuple["NDArray[np.int32]", "NDArray[np.float32] | NDArray[np.float16]"]
 # The model scores each of its terms at each token, so a batch takes far more memory than a batch of an embedder.
 TEXTS_PER_BATCH = 8
 TOKENS_POOLED_AT_ONCE = 64
-POSTINGS_SCANNED_AT_ONCE = 4_000_000
 
 
 class SpladeEncoder:
@@ -131,107 +131,49 @@ def unpack_terms(packed: bytes) -> Vector:
 
 
 class SparseIndex:
-    """Postings by term, opened read-only: `rows[starts[t]:starts[t + 1]]` are the rows of term `t`, ascending."""
+    """The weights of the terms of passages, opened for searching.
 
-    def __init__(self, folder: Path) -> None:
-        def mapped(name: str) -> Any:
-            return np.load(folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+    Args:
+        postings: the postings of encoded texts by slot.
+        slots: the slot of each row's text, or -1 for a row that is not encoded.
+    """
 
-        self.rows, self.dimension = (int(value) for value in mapped("shape"))
-        self._starts, self._rows, self._weights = np.asarray(mapped("starts")), mapped("rows"), mapped("weights")
-        count = len(self._rows)
-        if len(self._starts) != self.dimension + 1 or self._starts[-1] != count or len(self._weights) != count:
-            raise ValueError("its arrays do not match")
-
-    @property
-    def postings(self) -> int:
-        """Number of (term, passage) pairs."""
-        return len(self._rows)
+    def __init__(self, postings: Postings, slots: NDArray[np.int64]) -> None:
+        self._postings, self._slots = postings, slots
+        self.rows = len(slots)
 
     def scores(self, vector: Vector) -> NDArray[np.float32]:
         """Return the dot product of a query's vector with every row's."""
-        total = np.zeros(self.rows, dtype=np.float32)
+        total = np.zeros(int(self._slots.max(initial=-1)) + 2, dtype=np.float32)
         for term, weight in zip(*vector, strict=True):
-            part = slice(self._starts[term], self._starts[term + 1])
-            # Faster than `total[rows] += …`, and than a product of sparse matrices for a batch, which needs as much
-            # arithmetic and fills a second matrix. With 28,000 passages and 96,000 postings per query, they take 1.2,
-            # 3.0 and 1.6 ms.
-            np.add.at(total, self._rows[part], self._weights[part].astype(np.float32) * weight)
-        return total
-
-    def vectors(self, rows: Sequence[int]) -> list[Vector]:
-        """Return the stored terms (ascending) and weights of rows, in the order given. Scans all postings once."""
-        position_of = np.full(self.rows, -1, dtype=np.int32)
-        position_of[list(rows)] = np.arange(len(rows), dtype=np.int32)
-        matches: list[tuple[Any, Any]] = []
-        for start in range(0, self.postings, POSTINGS_SCANNED_AT_ONCE):
-            posting_owners = position_of[self._rows[start : start + POSTINGS_SCANNED_AT_ONCE]]
-            hits = np.flatnonzero(posting_owners >= 0)
-            matches.append((posting_owners[hits], hits + start))
-        owners = np.concatenate([owner for owner, _ in matches]) if matches else np.zeros(0, np.int32)
-        positions = np.concatenate([position for _, position in matches]) if matches else np.zeros(0, np.int64)
-        order = np.argsort(owners, kind="stable")
-        owners, positions = owners[order], positions[order]
-        terms = (np.searchsorted(self._starts, positions, side="right") - 1).astype(np.int32)
-        weights = np.asarray(self._weights[positions])
-        starts = np.searchsorted(owners, np.arange(len(rows) + 1))
-        return [(terms[a:b], weights[a:b]) for a, b in pairwise(starts)]
+            slots, weights = self._postings.of(int(term))
+            known = slots < len(total) - 1  # a build may be adding texts
+            total[slots[known]] += weights[known].astype(np.float32) * weight  # each slot occurs once
+        return total[self._slots]  # the last element, which is 0, belongs to rows without a slot
 
 
-def write_sparse(folder: Path, pages: Callable[[], Iterable[Sequence[bytes]]], terms: int) -> None:
-    """Write the index of packed vectors, with one page in memory at a time.
+def sparse_postings(first: int, packed: Sequence[bytes]) -> dict[int, tuple[list[int], list[np.float16]]]:
+    """Return the postings of packed vectors: term -> slots and weights.
 
     Args:
-        pages: returns pages of the vectors in row order; called twice, to count the postings and to write them.
-        terms: number of terms in the model's vocabulary.
+        first: slot of the first vector.
     """
-    from numpy.lib.format import open_memmap
-
-    folder.mkdir(parents=True)
-    starts, rows = np.zeros(terms + 1, dtype=np.int64), 0
-    for page in pages():
-        rows += len(page)
-        for packed in page:
-            starts[unpack_terms(packed)[0] + 1] += 1
-    np.cumsum(starts, out=starts)
-    count = int(starts[-1])
-    postings = open_memmap(folder / "rows.npy", "w+", np.int32, (count,))
-    weights = open_memmap(folder / "weights.npy", "w+", np.float16, (count,))
-    _place(pages(), starts[:-1].copy(), postings, weights)
-    postings.flush()
-    weights.flush()
-    np.save(folder / "starts.npy", starts)
-    np.save(folder / "shape.npy", np.asarray([rows, terms], dtype=np.int64))
-
-
-def _place(
-    pages: Iterable[Sequence[bytes]], free: NDArray[np.int64], postings: NDArray[Any], weights: NDArray[Any]
-) -> None:
-    """Write the postings to their positions; `free` is the next free position of each term."""
-    first = 0
-    for page in pages:
-        vectors = [unpack_terms(packed) for packed in page]
-        terms = np.concatenate([term_ids for term_ids, _ in vectors])
-        order = np.argsort(terms, kind="stable")
-        terms = terms[order]
-        page_rows = np.repeat(
-            np.arange(first, first + len(page), dtype=np.int32), [len(term_ids) for term_ids, _ in vectors]
-        )
-        different, begins, counts = np.unique(terms, return_index=True, return_counts=True)
-        positions = free[terms] + np.arange(len(terms)) - np.repeat(begins, counts)
-        postings[positions] = page_rows[order]
-        weights[positions] = np.concatenate([term_weights for _, term_weights in vectors])[order]
-        free[different] += counts
-        first += len(page)
+    postings: dict[int, tuple[list[int], list[np.float16]]] = {}
+    for slot, vector in enumerate(map(unpack_terms, packed), first):
+        for term, weight in zip(vector[0].tolist(), vector[1], strict=True):
+            slots, weights = postings.setdefault(term, ([], []))
+            slots.append(slot)
+            weights.append(weight)
+    return postings
 
 
 # --- the retriever ---------------------------------------------------------------------------------------------------
 
 
-def postings_of(index: StoredIndex) -> SparseIndex:
-    """Open the postings of an index."""
+def sparse_of(index: StoredIndex) -> SparseIndex:
+    """Open the terms of the sparse encoder of an index."""
     index.model_info("splade", "SPLADE terms", "splade:MODEL")
-    return index.open_part("splade", SparseIndex)
+    return SparseIndex(Postings(index.store.select, SPARSE_POSTINGS, SPARSE_TYPE), index.rows.sparse_slots)
 
 
 class SpladeRanker:
@@ -252,7 +194,7 @@ class SpladeRanker:
 
     @cached_property
     def _postings(self) -> list[SparseIndex]:
-        return [postings_of(part) for part in self._index.parts]
+        return [sparse_of(part) for part in self._index.parts]
 
     @cached_property
     def _encoder(self) -> SpladeEncoder:

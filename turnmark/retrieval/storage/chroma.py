@@ -107,7 +107,7 @@ class ChromaVectors:
         for start in range(0, len(ids), PAGE):
             part = slice(start, start + PAGE)
             with _named_errors(self._owner):
-                self._collection.add(ids=list(ids[part]), embeddings=vectors[part], metadatas=list(metadata[part]))
+                self._collection.upsert(ids=list(ids[part]), embeddings=vectors[part], metadatas=list(metadata[part]))
 
     @cached_property
     def count(self) -> int:
@@ -134,14 +134,11 @@ class ChromaVectors:
             lists.append(sorted(neighbors, key=lambda neighbor: (-neighbor[1], neighbor[0])))
         return lists
 
-    def get(self, ids: Sequence[str]) -> dict[str, NDArray[np.float32]]:
-        """Return the stored vectors of passages, by id; unknown ids are left out."""
-        stored: dict[str, NDArray[np.float32]] = {}
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove passages by id."""
         for start in range(0, len(ids), PAGE):
             with _named_errors(self._owner):
-                page = self._collection.get(ids=list(ids[start : start + PAGE]), include=["embeddings"])
-            stored.update(zip(page["ids"], np.asarray(page["embeddings"], dtype=np.float32), strict=True))
-        return stored
+                self._collection.delete(ids=list(ids[start : start + PAGE]))
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Yield every (passage id, content hash) stored, in pages."""

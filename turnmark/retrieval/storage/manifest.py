@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -12,9 +14,15 @@ from turnmark.corpora.text.languages import AUTO, ENGLISH, language_name
 from turnmark.retrieval.ranking.bm25 import BM25Settings
 from turnmark.retrieval.storage.server_addresses import ServerLocation
 
-FORMAT = 4
+FORMAT = 5
 MIN_TRUSTED_SHARE = 0.5
 """Minimum share of an embedder's usual weight at which its cosines say whether a passage is about the question."""
+
+
+ORIGIN_FIELDS = {
+    "created", "version", "source", "include", "exclude", "skipped", "unread", "left_out", "internal", "retriever",
+}  # fmt: skip
+"""Fields of a manifest that may differ between two builds of the same content."""
 
 
 class ModelInfo(Record):
@@ -48,6 +56,7 @@ class Manifest(Record):
     format: int = FORMAT
     name: str
     generation: int
+    revision: int = Field(default=0, description="number of the state that a build published")
     source: str
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -62,7 +71,7 @@ class Manifest(Record):
     embedder: ModelInfo | None
     splade: ModelInfo | None = None
     tokens: bool = Field(default=False, description="whether the index has the embedder's token vectors")
-    exact: bool = Field(default=False, description="whether search is exact: a query is compared with all vectors")
+    pending: int = Field(default=0, description="number of passages that have no vectors yet")
     retriever: str = Field(
         default="", description="spec given to the build, which searches by default; empty if none was given"
     )
@@ -72,6 +81,9 @@ class Manifest(Record):
     )
     sure_from: float | None = Field(
         default=None, description="minimum confidence of a sure answer without a model, or None if it is not known"
+    )
+    changed_since: int = Field(
+        default=0, description="number of passages added or removed since `weights` and `sure_from` were measured"
     )
     weights: dict[str, RankerWeight] = Field(
         default={}, description="ranker -> how well it finds this index's passages; empty if it is not measured"
@@ -108,6 +120,11 @@ class Manifest(Record):
         tables = f"|{self.tables}" if self.tables else ""
         return f"{self.digest}|{self._analysis().model_dump_json()}|{made_by}{others}{tables}"
 
+    def checksum(self) -> str:
+        """Return the SHA-256 of the fields on which the files depend."""
+        fixed = self.model_dump_json(exclude={*ORIGIN_FIELDS, "server", "name"}, exclude_defaults=True)
+        return hashlib.sha256(fixed.encode()).hexdigest()
+
     def _analysis(self) -> BM25Settings:
         """Return the BM25 settings with the languages that were detected, since the terms depend on them."""
         if self.bm25.language != AUTO:
@@ -126,8 +143,11 @@ def read_manifest(folder: Path) -> Manifest | None:
     if not path.is_file():
         return None
     try:
-        return Manifest.model_validate_json(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, ValidationError) as error:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        if fields["format"] != FORMAT:  # what is left out of an earlier version only says how it was stored
+            fields = {name: value for name, value in fields.items() if name in Manifest.model_fields}
+        return Manifest.model_validate(fields)
+    except (OSError, ValueError, KeyError, TypeError, ValidationError) as error:
         raise TurnmarkError(
             f"{path} cannot be read ({type(error).__name__}); build the index again: "
             f"turnmark index remove {folder.name}, then turnmark index build SOURCE --name {folder.name}"

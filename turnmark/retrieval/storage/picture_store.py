@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from turnmark.core.errors import TurnmarkError
+from turnmark.core.home import write_atomic
 from turnmark.corpora.types import DescribedPicture, Passage
 
 LIST_FILE = "pictures.jsonl"
@@ -92,22 +93,23 @@ class JointPictures(PictureStore):
 def write_pictures(
     folder: Path, pictures: Iterable[DescribedPicture], file_of: Callable[[DescribedPicture], Path]
 ) -> None:
-    """Write the component: the list, and each picture once, as a hard link if the file system allows it.
+    """Write the component: each picture once, as a hard link if the file system allows it, and last the list.
 
     Args:
         file_of: returns the present file of a picture.
     """
-    folder.mkdir(parents=True)
-    with open(folder / LIST_FILE, "w", encoding="utf-8") as lines:
-        for picture in pictures:
-            lines.write(_line(picture))
-            target = folder / picture.file_name
-            if target.exists():
-                continue
-            try:
-                os.link(file_of(picture), target)
-            except OSError:
-                shutil.copyfile(file_of(picture), target)
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = []
+    for picture in pictures:
+        lines.append(_line(picture))
+        target = folder / picture.file_name
+        if target.exists():
+            continue
+        try:
+            os.link(file_of(picture), target)
+        except OSError:
+            shutil.copyfile(file_of(picture), target)
+    write_atomic(folder / LIST_FILE, "".join(lines))
 
 
 def digest_of(pictures: Iterable[DescribedPicture]) -> str:

@@ -35,7 +35,6 @@ from turnmark.retrieval.tables.sql_names import ROW_NUMBER, TOTAL_COLUMN, column
 from turnmark.retrieval.tables.table_records import TableColumn
 from turnmark.retrieval.tables.tables_db import cell_expressions, parse_columns, read_only_address
 
-TABLES_FILE = "tables/tables.db"
 UNFINISHED_TABLES = "kept.tables.db"
 """Name of the file while the documents are read."""
 TABLES_VERSION = 3
@@ -107,6 +106,11 @@ class _ColumnRange:
             self.texts[str(value)] = None
             if len(self.texts) > MAX_LISTED_VALUES or len(str(value)) > MAX_LISTED_LENGTH:
                 self.texts = None
+
+
+def tables_file(digest: str) -> str:
+    """Return the path of the file with the tables of a fingerprint (`TableWriter.digest`) in a generation's folder."""
+    return f"tables/{digest[:16]}.db"
 
 
 class TableWriter:

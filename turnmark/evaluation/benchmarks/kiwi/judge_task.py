@@ -10,7 +10,6 @@ turns, and good at random as often as among the training turns.
 from __future__ import annotations
 
 import random
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -84,13 +83,10 @@ class Examples:
     """
 
     def __init__(self, turns: Sequence[tuple[Session, KiwiTurn]]) -> None:
-        from turnmark.retrieval.ranking.bm25 import BM25, BM25Settings, build_bm25
+        from turnmark.retrieval.ranking.bm25 import BM25, BM25Settings
 
         self._turns = tuple(turns)
-        settings = BM25Settings()
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            build_bm25((turn.instruction for _, turn in turns), Path(folder), settings)
-            self._index = BM25(Path(folder), settings)
+        self._index = BM25.of_texts((turn.instruction for _, turn in turns), BM25Settings())
 
     def nearest(self, instruction: str, limit: int = MAX_EXAMPLES) -> list[tuple[Session, KiwiTurn]]:
         """Return the most similar turns by BM25 over the instructions, best first; only turns that share a word."""

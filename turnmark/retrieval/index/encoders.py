@@ -1,0 +1,131 @@
+"""The models of a build: what they encode, and how long passages may be for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
+from turnmark.corpora.types import Document, Passage
+from turnmark.retrieval.embedding.embedders import Embedder, open_embedder
+from turnmark.retrieval.ranking.vectors import pack_tokens_of
+from turnmark.retrieval.search.opened_index import DENSE, SPARSE
+from turnmark.retrieval.search.sparse import SpladeEncoder, open_encoder, pack_terms
+from turnmark.retrieval.storage.manifest import BuildSettings, ModelInfo
+
+CHUNK_SIZE = 256  # tokens; docs/measured.md has figures for smaller sizes
+SPECIAL_TOKENS = 2
+VECTORS, TOKENS, WEIGHTS = "vectors", "tokens", "weights"
+"""The kinds of values: vectors and token vectors of the embedder, weights of terms of the sparse encoder."""
+
+Values = Mapping[str, Sequence[bytes]]
+"""The values of some texts by kind, in one order for all kinds."""
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """One pass of a model over texts.
+
+    Attributes:
+        name: `DENSE` or `SPARSE`.
+        fingerprint: of its model.
+        dimension: of its vectors.
+        tokens: whether it also returns token vectors.
+        encode: returns the values of texts by kind.
+        on_gpu: whether a model on a GPU encodes, which takes many texts at once.
+    """
+
+    name: str
+    encode: Callable[[Sequence[str]], Values]
+    fingerprint: str
+    dimension: int
+    tokens: bool = False
+    on_gpu: bool = False
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of its values."""
+        if self.name == SPARSE:
+            return (WEIGHTS,)
+        return (VECTORS, TOKENS) if self.tokens else (VECTORS,)
+
+
+def _dense_encoder(embedder: Embedder, tokens: bool) -> Encoder:
+    """Return the encoder of vectors and, with `tokens`, of token vectors in the same pass."""
+
+    def encode(texts: Sequence[str]) -> Values:
+        if not tokens:
+            return {VECTORS: _unit_bytes(embedder.encode(texts, "passage"))}
+        vectors, token_vectors = pack_tokens_of(embedder, texts)
+        return {VECTORS: _unit_bytes(vectors), TOKENS: list(token_vectors)}
+
+    return Encoder(DENSE, encode, embedder.fingerprint, embedder.dimension, tokens, embedder.is_on_gpu)
+
+
+def _unit_bytes(vectors: NDArray[np.float32]) -> list[bytes]:
+    """Return each vector as float32 bytes, scaled to length 1 because the flat index compares by dot products."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return [vector.tobytes() for vector in vectors / np.where(lengths > 0, lengths, 1)]
+
+
+def _splade_encoder(encoder: SpladeEncoder) -> Encoder:
+    def encode(texts: Sequence[str]) -> Values:
+        return {WEIGHTS: [pack_terms(vector) for vector in encoder.encode(texts, "passage")]}
+
+    return Encoder(SPARSE, encode, encoder.fingerprint, encoder.dimension)
+
+
+class Models:
+    """The loaded models of a build; `of` maps fields of the manifest to models."""
+
+    def __init__(self, settings: BuildSettings) -> None:
+        self.of: dict[str, Embedder | SpladeEncoder] = {}
+        self.encoders: list[Encoder] = []
+        if settings.embedder:
+            self.of["embedder"] = embedder = open_embedder(settings.embedder)
+            self.encoders.append(_dense_encoder(embedder, settings.tokens))
+        if settings.splade:
+            self.of["splade"] = encoder = open_encoder(settings.splade)
+            self.encoders.append(_splade_encoder(encoder))
+
+    def infos(self) -> dict[str, ModelInfo | None]:
+        """Return the models' fields of the manifest."""
+        infos = {
+            name: ModelInfo(spec=model.name, fingerprint=model.fingerprint, dimension=model.dimension)
+            for name, model in self.of.items()
+        }
+        return {"embedder": None, **infos}
+
+    def mark(self) -> str:
+        """Return a line with the fingerprint of each model."""
+        return "\n".join(f"{name} {model.fingerprint}" for name, model in self.of.items())
+
+    def window(self) -> Window:
+        """Return the size limit of passages for the models; in words if there is no model."""
+        if not self.of:
+            return Window(CHUNK_SIZE, CHUNK_SIZE, regex_tokens)
+        narrowest = min(self.of.values(), key=lambda model: model.max_tokens)
+        size = min(CHUNK_SIZE, narrowest.max_tokens)
+        return Window(size, size - SPECIAL_TOKENS, narrowest.tokenizer())
+
+
+@dataclass(frozen=True)
+class Window:
+    """The size limit of passages, which is the lowest limit of the models."""
+
+    size: int
+    room: int  # `size` minus the model's special tokens
+    tokenize: Tokenizer
+
+    def cut(self, document: Document) -> list[Passage]:
+        """Cut a document into passages."""
+        return chunk(document, self.tokenize, self.room)
+
+
+def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Mapping[str, Sequence[bytes]]], str]:
+    """Return what `Workers` need: a function that encodes texts with the encoder of a number, and the models' mark."""
+    models = Models(settings)
+    return lambda number, texts: models.encoders[number].encode(texts), models.mark()

@@ -1,0 +1,163 @@
+"""Takes over what an earlier generation has without embedding it again, for other settings or to compact an index."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+import numpy as np
+
+from turnmark.retrieval.index.encoders import TOKENS, VECTORS, Encoder, Values
+from turnmark.retrieval.index.generation import Generation
+from turnmark.retrieval.ranking.bm25 import COUNT_TYPE, POSTINGS
+from turnmark.retrieval.ranking.postings import NUMBER_TYPE, Postings
+from turnmark.retrieval.ranking.vectors import FlatVectors, TokenIndex, pack_signs
+from turnmark.retrieval.search.opened_index import DENSE, SPARSE, StoredIndex
+from turnmark.retrieval.storage.manifest import FORMAT
+from turnmark.retrieval.storage.passage_store import PASSAGES_FILE
+from turnmark.retrieval.storage.passage_writer import SPARSE_POSTINGS, SPARSE_TYPE, STAYS
+
+OLD_FORMAT = 4
+"""The last format that had each component in files of its own."""
+_PAGE = 2000
+_POSTED_TERMS = 20_000
+
+
+def take_over(index: StoredIndex, place: Generation, encoders: Sequence[Encoder], with_terms: bool | None) -> None:
+    """Copy the values that the same models made, and the passages with what is known about their files.
+
+    Args:
+        index: an index as it was published, also of an earlier format, of which only the values are taken.
+        place: a new generation.
+        with_terms: whether passages keep their terms, or None to take over no passages.
+    """
+    if index.manifest.format == FORMAT and with_terms is not None:
+        _copy_passages(index, place, with_terms)
+    models = {DENSE: index.manifest.embedder, SPARSE: index.manifest.splade}
+    for encoder in encoders:
+        model = models[encoder.name]
+        if model is None or model.fingerprint != encoder.fingerprint or (encoder.tokens and not index.manifest.tokens):
+            continue
+        if encoder.name == SPARSE:
+            if index.manifest.format == FORMAT:
+                _copy_sparse(index, place)
+            continue
+        readers = {FORMAT: _stored_pages, OLD_FORMAT: _old_pages}
+        if index.manifest.format in readers:
+            for hashes, values in readers[index.manifest.format](index, encoder):
+                place.values[DENSE].add(hashes, values)
+
+
+class _ContentSlot(NamedTuple):
+    """The hash of a content, and its slot."""
+
+    content: str
+    slot: int
+
+
+def _slots_in_use(index: StoredIndex, encoder: str) -> list[_ContentSlot]:
+    """Return the contents of the passages of an index with their slots, by slot."""
+    slots = index.rows.slots if encoder == DENSE else index.rows.sparse_slots
+    used = set(slots.tolist())
+    rows = index.store.select('SELECT "hash", "slot" FROM contents WHERE "encoder" = ? ORDER BY "slot"', [encoder])
+    return [_ContentSlot(*row) for row in rows if row[1] in used]
+
+
+def _stored_pages(index: StoredIndex, encoder: Encoder) -> Iterator[tuple[list[str], Values]]:
+    """Yield the contents of an index with their vectors and tokens, a page at a time."""
+    contents = _slots_in_use(index, DENSE)
+    slots = np.array([slot for _, slot in contents], dtype=np.int64)
+    vectors = FlatVectors(index.files, slots, encoder.dimension)
+    tokens = TokenIndex(index.files, slots, encoder.dimension) if encoder.tokens else None
+    for start in range(0, len(contents), _PAGE):
+        page = contents[start : start + _PAGE]
+        values = {VECTORS: [vector.tobytes() for vector in vectors.of(range(start, start + len(page)))]}
+        if tokens is not None:
+            values[TOKENS] = [tokens.packed(slot) for _, slot in page]
+        yield [content for content, _ in page], values
+
+
+def _copy_sparse(index: StoredIndex, place: Generation) -> None:
+    contents = _slots_in_use(index, SPARSE)
+    new_slots = {slot: number for number, (_, slot) in enumerate(contents)}
+    place.store.add_contents(SPARSE, 0, [content for content, _ in contents])
+    _copy_postings(index, place, SPARSE_POSTINGS, SPARSE_TYPE, new_slots)
+
+
+def _copy_postings(index: StoredIndex, place: Generation, table: str, value_type: str, new: dict[int, int]) -> None:
+    """Copy postings with other numbers; those of numbers that are not in `new` are left out."""
+    number_of = np.full(max(new, default=0) + 1, -1, dtype=NUMBER_TYPE)
+    number_of[list(new)] = list(new.values())
+    old = Postings(index.store.select, table, value_type)
+    terms = sorted(old.terms())
+    for start in range(0, len(terms), _POSTED_TERMS):
+        postings = {}
+        for term in terms[start : start + _POSTED_TERMS]:
+            numbers, values = old.of(term)
+            known = numbers < len(number_of)
+            renumbered, values = number_of[numbers[known]], values[known]
+            order = np.argsort(renumbered, kind="stable")[int((renumbered < 0).sum()) :]
+            if len(order):
+                postings[term] = (renumbered[order], values[order])
+        with place.store.db:
+            Postings(place.store.select, table, value_type).add(place.store.db, postings)
+
+
+_COPIED = """
+INSERT INTO passages SELECT n."new", p."id", p."document", p."title", p."text", p."start", p."end", p."path",
+    p."section", p."page", p."page_starts", p."date", p."header", p."hash", ?, ?
+    FROM temp.numbers n JOIN old.passages p ON p."key" = n."old" ORDER BY n."new";
+INSERT INTO documents SELECT * FROM old.documents;
+INSERT INTO files SELECT * FROM old.files;
+INSERT INTO state SELECT * FROM old.state WHERE "name" IN ('made_by', 'languages');
+"""
+
+
+def _copy_passages(index: StoredIndex, place: Generation, with_terms: bool) -> None:
+    """Copy the passages of an index in the order of their rows. If its last build was interrupted, none are copied."""
+    store, keys = place.store, index.rows.keys.tolist()
+    if index.store.select(
+        'SELECT 1 FROM passages WHERE "made" > ? OR ("gone" > ? AND "gone" < ?) LIMIT 1',
+        [index.manifest.revision, index.manifest.revision, STAYS],
+    ):
+        return
+    store.db.execute("ATTACH ? AS old", [str(index.files / PASSAGES_FILE)])
+    try:
+        with store.db:
+            store.db.execute('CREATE TEMP TABLE numbers ("old" INTEGER PRIMARY KEY, "new" INTEGER)')
+            store.db.executemany("INSERT INTO temp.numbers VALUES (?, ?)", zip(keys, range(len(keys)), strict=True))
+            for statement in filter(str.strip, _COPIED.split(";")):
+                store.db.execute(statement, [store.revision, STAYS] if "?" in statement else [])
+            if with_terms:
+                store.db.execute(
+                    'INSERT INTO lengths SELECT n."new", l."terms" FROM temp.numbers n '
+                    'JOIN old.lengths l ON l."key" = n."old"'
+                )
+            store.db.execute("DROP TABLE temp.numbers")
+    finally:
+        store.db.execute("DETACH old")
+    if with_terms:
+        _copy_postings(index, place, POSTINGS, COUNT_TYPE, dict(zip(keys, range(len(keys)), strict=True)))
+
+
+def _old_pages(index: StoredIndex, encoder: Encoder) -> Iterator[tuple[list[str], Values]]:
+    """Yield the contents of an index of the old format with vectors and tokens, if it has them in files."""
+    files = index.files
+    if not (files / "exact" / "vectors.npy").exists():
+        return
+    vectors = np.load(files / "exact" / "vectors.npy", mmap_mode="r", allow_pickle=False)
+    with closing(sqlite3.connect(f"{(files / PASSAGES_FILE).resolve().as_uri()}?mode=ro", uri=True)) as db:
+        first_row = dict(db.execute('SELECT "hash", min("row") FROM passages GROUP BY "hash" ORDER BY 2'))
+    if encoder.tokens:
+        starts = np.load(files / "tokens" / "starts.npy", allow_pickle=False)
+        bits, ids = (np.load(files / "tokens" / f"{name}.npy", mmap_mode="r") for name in ("bits", "ids"))
+    contents = list(first_row.items())
+    for start in range(0, len(contents), _PAGE):
+        page = contents[start : start + _PAGE]
+        values = {VECTORS: [np.asarray(vectors[row]).tobytes() for _, row in page]}
+        if encoder.tokens:
+            parts = [slice(int(starts[row]), int(starts[row + 1])) for _, row in page]
+            values[TOKENS] = [pack_signs(bits[part], ids[part], encoder.dimension) for part in parts]
+        yield [content for content, _ in page], values
