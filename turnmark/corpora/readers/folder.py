@@ -82,8 +82,8 @@ def walk(root: Path, globs: Globs, report: ReadingReport | None = None) -> Itera
     """Yield the files below `root` that are to be read, folder by folder in the order of their names.
 
     A link to a file inside `root` is read under the link's name. A link to a folder inside `root` is not followed,
-    since the folder is read itself. Hidden files, folders of installed packages, caches and lock files of Office are left
-    out.
+    since the folder is read itself. Hidden files, folders of installed packages, caches and the lock files of Office
+    are left out.
 
     Raises:
         RequestError: `root` cannot be opened.

@@ -14,7 +14,7 @@ from turnmark.retrieval.index.encoded_values import APPENDED_FILES, EncodedValue
 from turnmark.retrieval.index.encoders import Encoder
 from turnmark.retrieval.search.opened_index import generation_folder
 from turnmark.retrieval.storage.manifest import Manifest
-from turnmark.retrieval.storage.passage_store import PASSAGES_FILE, PassageStore, IndexRows, rows_file
+from turnmark.retrieval.storage.passage_store import PASSAGES_FILE, IndexRows, PassageStore, rows_file
 from turnmark.retrieval.storage.passage_writer import PassageWriter
 from turnmark.retrieval.storage.picture_store import LIST_FILE
 from turnmark.retrieval.tables.table_update import TableUpdate

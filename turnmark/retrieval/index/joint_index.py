@@ -1,6 +1,6 @@
 """Joins the passages and scores of several indexes that are searched together, as if they were one.
 
-IndexRows are numbered consecutively: those of the second index follow those of the first. Retrievers therefore work on
+Rows are numbered consecutively: those of the second index follow those of the first. Retrievers therefore work on
 several indexes unchanged. Each list contains rows of all indexes and is fused once, so the scores in a list must be
 comparable:
 

@@ -144,7 +144,7 @@ def fuse(lists: Sequence[RankedList], k: int) -> FusedRanking:
 def _z_scores(scores: NDArray[np.float64], positions: NDArray[np.int64], count: int) -> NDArray[np.float64]:
     """Return the z-scores of `count` rows in one list, which has the rows at `positions`.
 
-    A list with a single hit, or with several equal ones, has no deviation. IndexRows that are not in the list count as 0.
+    A list with a single hit, or with several equal ones, has no deviation. Rows that are not in the list count as 0.
     Otherwise the only passage that contains a word would gain nothing from it.
     """
     equal = scores.max() == scores.min() and len(scores) < count

@@ -135,7 +135,7 @@ class FlatVectors:
         return top_k_of(rows, np.round(self.of(rows) @ vector, _COSINE_DIGITS), k)
 
     def _alone(self, vector: FloatArray) -> FloatArray:
-        """Return the products of one vector with all others, which are divided among cores: memory is the bottleneck."""
+        """Return the products of one vector with all, which are divided among cores: memory is the bottleneck."""
         products = np.empty(len(self._vectors), dtype=np.float32)
         run_on_cores(
             len(products),

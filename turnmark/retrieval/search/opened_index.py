@@ -43,9 +43,9 @@ from turnmark.retrieval.storage.chroma import ChromaVectors
 from turnmark.retrieval.storage.manifest import FORMAT, Manifest, ModelInfo, read_manifest
 from turnmark.retrieval.storage.passage_store import (
     PASSAGES_FILE,
+    IndexRows,
     Passages,
     PassageStore,
-    IndexRows,
     literal_brackets,
     rows_file,
 )

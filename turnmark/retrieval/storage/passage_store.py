@@ -1,7 +1,7 @@
 """Reads the passages of an index from its SQLite file, as one build published them.
 
 Passages are numbered by `key` in the order in which they were added. A later build adds passages with higher keys and
-marks those that are gone, so whoever reads an earlier state still finds all of it. `IndexRows` has the order of the source.
+marks those that are gone, so whoever reads an earlier state still finds all of it. `IndexRows` has the source's order.
 """
 
 from __future__ import annotations
