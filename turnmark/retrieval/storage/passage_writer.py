@@ -134,9 +134,10 @@ class PassageWriter:
     def _put(self, file: ReadFile) -> PutResult:
         """Replace the documents of one file. Those of the rows of a corpus are added to those put before."""
         self._seen.add(file.path)
-        old = dict(self.db.execute('SELECT "id", "digest" FROM documents WHERE "file" = ?', [file.path]))
-        if not file.path:
-            old = {identifier: old[identifier] for identifier in file.documents if identifier in old}
+        # A corpus has many rows, which are put one after the other.
+        among = f'"file" = ? AND "id" IN {IN_LIST}' if not file.path else '"file" = ?'
+        values = [file.path, json.dumps(list(file.documents))][: among.count("?")]
+        old = dict(self.select(f'SELECT "id", "digest" FROM documents WHERE {among}', values))
         changed = False
         doubled: list[str] = []
         first = self._number if not file.path else 0
