@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import random
 import re
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from tests.drills.forking import Ended, fine, turnmark
@@ -76,8 +78,7 @@ class _Drill:
         ended = self._watch(wait)
         assert ended.killed, f"it ended by itself, with {ended.code}: {ended.err[-300:]}"
         assert "Traceback" not in ended.out + ended.err
-        unfinished = self.index / f"g{self._manifest().generation + 1:04d}"
-        self.half_built += unfinished.exists()
+        self.half_built += self._is_unfinished()
         held = self._held()
         self._between(before, held)
         self._intact()
@@ -124,6 +125,13 @@ class _Drill:
         half.write_text(text, encoding="utf-8")
         half.replace(self.notes / f"note{note:03}.md")
         self.written[note] = version
+
+    def _is_unfinished(self) -> bool:
+        """Return whether the build that was killed had begun to write."""
+        manifest = self._manifest()
+        with closing(sqlite3.connect(self.index / f"g{manifest.generation:04d}" / "passages.db")) as db:
+            statement = "SELECT 1 FROM passages WHERE made > ? LIMIT 1"
+            return db.execute(statement, [manifest.revision]).fetchone() is not None
 
     def _manifest(self) -> Manifest:
         manifest = read_manifest(self.index)

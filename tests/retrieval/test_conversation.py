@@ -117,12 +117,16 @@ def test_update_keeps_tokens_of_unchanged_passages(tmp_path: Path, monkeypatch) 
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     build_index(write(tmp_path / "notes", **DOCUMENTS), "notes")
     before = open_index("notes")
-    tokens_before = {p.id: before.tokens.packed(before.rows.slots[row]) for page in before.store.pages() for row, _, p in page}
+    tokens_before = {
+        p.id: before.tokens.packed(before.rows.slots[row]) for page in before.store.pages() for row, _, p in page
+    }
     (tmp_path / "notes" / "aardvark.md").write_text("# Aardvark\n\nIt eats ants at night.\n")
     report = build_index(tmp_path / "notes", "notes")
     assert (report.embedded, report.kept) == (1, len(tokens_before))
     after = open_index("notes")
-    tokens_after = {p.id: after.tokens.packed(after.rows.slots[row]) for page in after.store.pages() for row, _, p in page}
+    tokens_after = {
+        p.id: after.tokens.packed(after.rows.slots[row]) for page in after.store.pages() for row, _, p in page
+    }
     assert tokens_before.items() <= tokens_after.items()
     assert first(open_retriever("conversational", after).search([Query(text="ants")], 1)[0]) == "aardvark"
 

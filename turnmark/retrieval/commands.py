@@ -57,6 +57,8 @@ DescribeSpec = Annotated[
 ]
 
 MAX_SHOWN_PROBLEMS = 20
+EMBEDDING_SECONDS = 30.0
+"""Time that `ask` and `search` embed passages of a large folder before they answer; the next one goes on."""
 
 
 class BuildRequest(Request):
@@ -181,6 +183,7 @@ def _build(
             request.source, request.name, retriever=request.retriever, embedder=request.embedder,
             include=request.include, exclude=request.exclude, progress=progress, engine=request.engine,
             describe=request.describe, budget=request.budget, dry_run=request.dry_run, verify=request.verify,
+            embedding_seconds=EMBEDDING_SECONDS if err else None,
         )
     )  # fmt: skip
     if request.dry_run:

@@ -7,6 +7,7 @@ build is killed, the same command continues it: files that were read and passage
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import shutil
 import sqlite3
@@ -100,6 +101,7 @@ class BuildReport:
         removed: passages of the old index that are not in the new one.
         changed: files with new or changed passages.
         gone: documents of the old index that are not in the new one.
+        pending: passages that have no vectors yet, since the time for embedding was over.
         problems: everything in the source that was skipped, with its place.
         advice: what to do if the embedder does not know the languages of the documents; otherwise empty.
         unread: the number of files of types that are not read, by suffix.
@@ -119,6 +121,7 @@ class BuildReport:
     removed: int = 0
     changed: int = 0
     gone: int = 0
+    pending: int = 0
     unchanged: bool = False
     seconds: float = 0.0
     problems: list[Problem] = field(default_factory=list)
@@ -148,6 +151,7 @@ def build_index(
     dry_run: bool = False,
     verify: bool = False,
     compact: bool = False,
+    embedding_seconds: float | None = None,
 ) -> BuildReport:
     """Build, continue or update an index from a folder or a file.
 
@@ -165,6 +169,7 @@ def build_index(
         dry_run: only read, and report what describing would take; the index stays as it is.
         verify: read all files, also those whose size and times have not changed.
         compact: write the files of the index again without what is gone.
+        embedding_seconds: time for embedding many passages, after which the rest is left to the next build.
     """
     settings = build_settings(retriever or retriever_to_build(), embedder or DEFAULT_EMBEDDER)
     chooses = embedder is None and settings.embedder == DEFAULT_EMBEDDER
@@ -173,6 +178,7 @@ def build_index(
         source, name, settings, internal=internal, engine=engine, retriever=kept, include=tuple(include),
         exclude=tuple(exclude), progress=progress or NoProgress(), chooses=chooses,
         describing=DescribingOptions(describe, budget, dry_run), verify=verify, compact=compact,
+        embedding_seconds=embedding_seconds,
     )  # fmt: skip
 
 
@@ -237,6 +243,8 @@ class Build:
     """Whether files are read that seem unchanged."""
     compact: bool = False
     """Whether the files are written again without what is gone."""
+    embedding_seconds: float | None = None
+    """Time for embedding many passages, or None for all the time that it takes."""
 
     def __post_init__(self) -> None:
         self.report = BuildReport(self.folder.name)
@@ -298,11 +306,11 @@ class Build:
         self._find_terms(place)
         missing = {encoder.name: place.store.without_values(encoder.name) for encoder in models.encoders}
         self._count(place, missing)
-        pending = len(missing.get(DENSE, ()))
-        if pending > MAX_UNPUBLISHED_CONTENTS:
-            self._publish(place, models, pending)
-        self._encode(place, models, missing)
-        self._publish(place, models)
+        is_long = len(missing.get(DENSE, ())) > MAX_UNPUBLISHED_CONTENTS
+        if is_long:
+            self._publish(place, models, len(missing[DENSE]))
+        self.report.pending = self._encode(place, models, missing, self.embedding_seconds if is_long else None)
+        self._publish(place, models, self.report.pending)
         if self.compact or place.store.wasted_share() > MAX_WASTED_SHARE:
             self._compact(place, models)
         self._drop_others(place)
@@ -413,7 +421,7 @@ class Build:
 
     def _read(self, reader: SourceReader, place: Generation) -> None:
         """Read what has changed in the source, and store its passages."""
-        self.progress.start("reading", None)
+        self.progress.start("reading", reader.count())
         seen: set[str] = set()
         rows: set[str] = set()
         for block in _blocks(self._cut(reader, place), BLOCK_PASSAGES):
@@ -553,8 +561,11 @@ class Build:
 
     # -- what it writes
 
-    def _encode(self, place: Generation, models: Models, missing: Mapping[str, Sequence[tuple[str, int]]]) -> None:
-        """Encode the contents that have no values yet; each step is kept."""
+    def _encode(
+        self, place: Generation, models: Models, missing: Mapping[str, Sequence[tuple[str, int]]], seconds: float | None
+    ) -> int:
+        """Encode the contents that have no values yet; each step is kept. Return how many are left after the time."""
+        ends = time.monotonic() + seconds if seconds is not None else math.inf
         with ExitStack() as stack:
             workers = None
             if self.engine != LOCAL and any(missing.values()):
@@ -568,9 +579,14 @@ class Build:
                 self.progress.start("embedding", len(missing[encoder.name]))
                 size = GPU_BLOCK_PASSAGES if encoder.on_gpu and workers is None else BLOCK_PASSAGES
                 blocks = map(place.contents, _blocks(missing[encoder.name], size))
+                left = len(missing[encoder.name])
                 for contents, values in encode_blocks(blocks, encoder, number, workers, self.progress):
                     place.values[encoder.name].add(contents, values)
+                    left -= len(contents)
+                    if left and time.monotonic() > ends:
+                        return left
                 place.store.set_complete(encoder.name)
+        return 0
 
     def _publish(self, place: Generation, models: Models, pending: int = 0) -> None:
         """Write the next state, and last the manifest."""

@@ -27,7 +27,14 @@ from turnmark.retrieval.index.joint_index import (
 from turnmark.retrieval.ranking.bm25 import TermScores
 from turnmark.retrieval.ranking.fusion import RankedRows, top_k_of
 from turnmark.retrieval.ranking.vectors import TokenVectors
-from turnmark.retrieval.search.opened_index import SearchableIndex, StoredIndex, joint_where_in, open_index, split_names
+from turnmark.retrieval.search.opened_index import (
+    SearchableIndex,
+    StoredIndex,
+    describe_pending,
+    joint_where_in,
+    open_index,
+    split_names,
+)
 from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
 from turnmark.retrieval.storage.manifest import ModelInfo
 from turnmark.retrieval.storage.passage_store import Passages
@@ -114,7 +121,10 @@ class Index(SearchableIndex):
         errors = ErrorCollector()
         opened = [errors.collect(open_index, name) for name in dict.fromkeys(listed)]
         errors.raise_all()
-        return cls([index for index in opened if index is not None])
+        parts = [index for index in opened if index is not None]
+        for note in filter(None, map(describe_pending, parts)):
+            logging.getLogger("turnmark").warning(note)
+        return cls(parts)
 
     @classmethod
     def join(cls, indexes: Sequence[Index]) -> Index:

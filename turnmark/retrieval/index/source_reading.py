@@ -118,6 +118,13 @@ class SourceReader:
         """End all reading that was begun."""
         self._entries.close()
 
+    def count(self) -> int | None:
+        """Return about how many files the source has, or None if it is not a folder."""
+        if self.known or not self.source.is_dir():
+            return len(self.known) or None
+        items = source_items(self.source, self.include, self.exclude, ReadingReport())
+        return sum(isinstance(item, SourceFile) for item in items) or None
+
     def read_ahead(self, documents: int, characters: int) -> list[Document]:
         """Read the first documents up to a limit of documents and of text, and return them.
 

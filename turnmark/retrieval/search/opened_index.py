@@ -57,6 +57,8 @@ from turnmark.retrieval.tables.table_writer import tables_file
 
 DENSE, SPARSE = "dense", "splade"
 """Names of the encoders in the list of the contents that they have encoded."""
+LOCK_SECONDS = 0.2
+"""Time that a build waits for another process, which may only ask whether the index is being built."""
 MAX_TITLED_DOCUMENTS = 600
 """Maximum number of documents whose titles are returned; a prompt would have room for less
 than a tenth of a larger collection."""
@@ -443,7 +445,11 @@ def open_index(name: str) -> StoredIndex:
     if manifest is None:
         unknown = unknown_name("index", name, [each.name for each in list_indexes()])
         if folder.is_dir():
-            unknown += "; a build of it was interrupted, and the same `index build` command continues it"
+            unknown += (
+                "; it is being built, and can be asked as soon as its files are read"
+                if is_being_built(folder)
+                else "; a build of it was interrupted, and the same `index build` command continues it"
+            )
         raise RequestError(f"{unknown}. Build one: turnmark index build SOURCE --name {name}")
     if manifest.format != FORMAT:
         raise RequestError(
@@ -491,6 +497,28 @@ def list_indexes(internal: bool = False) -> list[Manifest]:
     return manifests
 
 
+def is_being_built(folder: Path) -> bool:
+    """Return whether another process builds the index in a folder now."""
+    try:
+        with lock_index(folder):
+            return False
+    except (TurnmarkError, OSError):
+        return True
+
+
+def describe_pending(index: StoredIndex) -> str:
+    """Return a line that says how much of an index has vectors, or "" if all of it has."""
+    manifest = index.manifest
+    if not manifest.pending:
+        return ""
+    done = index.store.select('SELECT count(*) FROM contents WHERE "encoder" = ?', [DENSE])[0][0]
+    share = f"{min(done / manifest.passages, 0.99):.0%} of its passages have vectors"
+    how = "it is searched by words until then" if manifest.searches_by_words else "the others are found by words"
+    command = f"turnmark index build {shlex.quote(manifest.source)} --name {manifest.name}"
+    goes_on = "it is being built" if is_being_built(index.folder) else f"{command} goes on"
+    return f"index {manifest.name}: {share}; {how}; {goes_on}"
+
+
 @contextmanager
 def lock_index(folder: Path, wait: bool = False) -> Iterator[None]:
     """Hold an index's lock: one process at a time builds or removes it.
@@ -500,7 +528,7 @@ def lock_index(folder: Path, wait: bool = False) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / ".lock", timeout=-1 if wait else 0)
+    lock = FileLock(folder / ".lock", timeout=-1 if wait else LOCK_SECONDS)
     try:
         lock.acquire()
     except Timeout:

@@ -234,6 +234,8 @@ def default_retriever(index: SearchableIndex) -> str:
     retriever that needs exactly its components.
     """
     manifest = index.manifest
+    if manifest.searches_by_words:
+        return "bm25"
     if manifest.retriever:
         return manifest.retriever
     if manifest.embedder:

@@ -109,9 +109,15 @@ class Manifest(Record):
         """Return the share of its usual weight that a ranker has in a fusion, or 1 if it was not measured."""
         return self.weights[ranker].share if ranker in self.weights else 1.0
 
+    @property
+    def searches_by_words(self) -> bool:
+        """Whether so few passages have vectors yet that the index is searched by words alone."""
+        return 2 * self.pending > self.passages
+
     def trusts_cosines(self) -> bool:
         """Return whether decisions may rest on the embedder's cosines: it reads the language of the documents."""
-        return self.embedder is not None and self.share_of("dense") >= MIN_TRUSTED_SHARE
+        reads = self.embedder is not None and self.share_of("dense") >= MIN_TRUSTED_SHARE
+        return reads and not self.searches_by_words
 
     def fingerprint(self) -> str:
         """Return a text that changes whenever a passage, a stored table, the BM25 settings or a model change."""
