@@ -113,6 +113,12 @@ def test_reports_missing_component_with_the_build_command(index: StoredIndex) ->
         build_settings("bm25?rerank=late")
 
 
+def tokens_of(index: StoredIndex) -> dict[str, bytes]:
+    """Return passage id -> its packed tokens."""
+    ids = [passage.id for page in index.store.pages() for _, _, passage in page]
+    return {each: index.tokens.packed(slot) for each, slot in zip(ids, index.rows.slots.tolist(), strict=True)}
+
+
 def test_update_keeps_tokens_of_unchanged_passages(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     build_index(write(tmp_path / "notes", **DOCUMENTS), "notes")

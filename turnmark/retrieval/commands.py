@@ -318,6 +318,17 @@ def remove(name: IndexName) -> None:
     typer.echo(f"{name}: removed")
 
 
+@index_app.command("compact", epilog="Example: turnmark index compact notes")
+def compact(name: NameOrOnly = None) -> None:
+    """Bring an index up to date, and write its files again without what is gone."""
+    from turnmark.retrieval.index.build import build_again
+    from turnmark.retrieval.search.opened_index import only_index, open_index
+
+    manifest = open_index(name or only_index("NAME")).manifest
+    report = build_with_bar(lambda progress: build_again(manifest, progress, compact=True))
+    typer.echo(f"{report.name}: {report.passages} passages; {report.seconds:.1f} s")
+
+
 @index_app.command("verify", epilog="Example: turnmark index verify notes")
 def verify(name: NameOrOnly = None) -> None:
     """Check the files of an index against their checksums, and the contents of Chroma against the passages."""

@@ -65,7 +65,7 @@ def source_items(
     if rows:
         return read_rows(rows)
     if source.is_file():
-        return iter([SourceFile(source, source.name, named=False)])
+        return iter([SourceFile(str(source), source.name, named=False)])
     return walk(source, globs, report or ReadingReport())
 
 

@@ -212,13 +212,15 @@ def _build(
             raise
 
 
-def build_again(manifest: Manifest, progress: Progress | None = None, engine: str = LOCAL) -> BuildReport:
+def build_again(
+    manifest: Manifest, progress: Progress | None = None, engine: str = LOCAL, compact: bool = False
+) -> BuildReport:
     """Bring a finished index up to date with its source, with the settings that it was built with."""
     embedder = manifest.embedder.spec if manifest.embedder else "minilm"
     settings = build_settings(add_bm25_options(manifest, spec_of_components(manifest)), embedder)
     return _build(
         Path(manifest.source), manifest.name, settings, engine=engine, retriever=manifest.retriever,
-        include=manifest.include, exclude=manifest.exclude, progress=progress or NoProgress(),
+        include=manifest.include, exclude=manifest.exclude, progress=progress or NoProgress(), compact=compact,
     )  # fmt: skip
 
 
@@ -400,11 +402,16 @@ class Build:
     def _entries(self, reader: SourceReader, place: Generation) -> Iterator[SourceEntry]:
         """Yield the entries of the source, and report each as progress."""
         by_file = place.store.documents_by_file() if self.pictures or (self.old and self.old.tables) else {}
+        known = 0
         for entry in reader.entries():
-            if entry.is_known:
+            if entry.is_known and by_file:
                 entry.documents = by_file.get(entry.path, [])
             yield entry
-            self.progress.advance()
+            known += 1
+            if not entry.is_known:
+                self.progress.advance(known)
+                known = 0
+        self.progress.advance(known)
 
     def _described(self, reader: SourceReader, place: Generation) -> Iterator[SourceEntry]:
         """Yield the entries of the source, with the descriptions of their pictures."""
@@ -426,7 +433,7 @@ class Build:
         rows: set[str] = set()
         for block in _blocks(self._cut(reader, place), BLOCK_PASSAGES):
             read = [entry for entry in block if not entry.is_known]
-            for entry, result in zip(read, place.store.put(map(_read_file, read)), strict=True):
+            for entry, result in zip(read, place.store.put(map(_read_file, read)) if read else (), strict=True):
                 entry.changed |= result.changed
                 entry.problems += [Problem(file=each, what=DOUBLED) for each in result.doubled]
                 if result.doubled:
@@ -453,7 +460,8 @@ class Build:
     def _note(self, entry: SourceEntry) -> None:
         self.report.problems += entry.problems
         self.report.changed += entry.changed and bool(entry.path)
-        self.report.left_out.update(entry.left_out)
+        if entry.left_out:
+            self.report.left_out.update(entry.left_out)
         self.report.remarks += [Problem(file=entry.path, what=remark) for remark in entry.remarks]
 
     def _remove_missing(self, reader: SourceReader, place: Generation, seen: set[str]) -> None:
@@ -494,7 +502,7 @@ class Build:
             )
             store.add_terms(*count_terms(texts, self.settings.bm25))
 
-    def _manifest(self, place: Generation, models: Models) -> Manifest:
+    def _manifest(self, place: Generation, models: Models, languages: dict[str, int]) -> Manifest:
         """Return the manifest of the next state; what is measured on it is as it was."""
         assert place.tables is not None, "see `_prepare`"
         infos = models.infos()
@@ -512,7 +520,7 @@ class Build:
             digest=place.store.digest(),
             chunk_size=models.window().size,
             bm25=self.settings.bm25,
-            languages=place.store.languages(),
+            languages=languages,
             **infos,
             tokens=self.settings.tokens,
             tables=place.tables.finish(),
@@ -535,13 +543,13 @@ class Build:
             return False
         if place.store.digest() != old.digest:
             return False
-        planned = self._manifest(place, models)
-        ignored = {*ORIGIN_FIELDS, *MEASURED_FIELDS, "revision", "languages"}
+        planned = self._manifest(place, models, old.languages)
+        ignored = {*ORIGIN_FIELDS, *MEASURED_FIELDS, "revision"}
         if planned.model_dump(exclude=ignored) != old.model_dump(exclude=ignored):
             return False
         self.report.unchanged = True
         self.report.kept = self.report.passages if models.encoders else 0
-        kept = {name: getattr(old, name) for name in ("revision", "languages", "created", "version")}
+        kept = {name: getattr(old, name) for name in ("revision", "created", "version")}
         manifest = planned.model_copy(update=kept)
         if manifest != old:
             write_json(self.folder / "manifest.json", manifest.model_dump(mode="json"))
@@ -593,7 +601,7 @@ class Build:
         if self.pictures is not None:
             self.pictures.write(place.folder / "pictures")
         rows = place.store.rows()
-        manifest = self._manifest(place, models).model_copy(update={"pending": pending})
+        manifest = self._manifest(place, models, place.store.languages()).model_copy(update={"pending": pending})
         place.publish(rows)
         if manifest.server is not None and not pending:
             write_to_server(place, manifest, rows, self.progress)

@@ -154,7 +154,8 @@ class SourceReader:
                 has_tables, differ = self.tables.add(document)
                 entry.holds_more |= has_tables
                 entry.changed |= differ
-        self.watch.unread.update(entry.unread)
+        if entry.unread:
+            self.watch.unread.update(entry.unread)
         return entry
 
     def _read_source(self) -> Generator[SourceEntry, None, None]:
@@ -173,11 +174,15 @@ class SourceReader:
         pool = ThreadPoolExecutor(self.processes, thread_name_prefix="turnmark-reading")
         try:
             for item in source_items(self.source, self.include, self.exclude, self.watch):
-                if isinstance(item, SourceFile) and self._needs_process(item):
+                is_known = isinstance(item, SourceFile) and self._is_known(item)
+                if is_known and not waiting:
+                    yield self._entry(item, is_known)
+                    continue
+                if isinstance(item, SourceFile) and not is_known and self._needs_process(item):
                     ahead.append(pool.submit(self._read, item, tell))
                     waiting.append(ahead[-1].result)
                 else:
-                    waiting.append(partial(self._entry, item))
+                    waiting.append(partial(self._entry, item, is_known))
                 while len(waiting) > MAX_WAITING_ENTRIES or len(ahead) > self.processes:
                     yield waiting.popleft()()
                     while ahead and ahead[0].done():
@@ -189,21 +194,20 @@ class SourceReader:
             pool.shutdown(cancel_futures=True)
 
     def _needs_process(self, file: SourceFile) -> bool:
-        """Return whether a file must be read, and in a process of its own."""
+        """Return whether a file is read in a process of its own."""
         reader = readers().get(file.path.suffix.lower())
-        isolated = reader is not None and (reader.isolated or self.pictures is not None)
-        return isolated and not self._is_known(file)
+        return reader is not None and (reader.isolated or self.pictures is not None)
 
-    def _entry(self, item: SourceFile | Document | Problem) -> SourceEntry:
+    def _entry(self, item: SourceFile | Document | Problem, is_known: bool) -> SourceEntry:
         if isinstance(item, SourceFile):
-            return self._as_known(item) if self._is_known(item) else self._read(item, self.watch.tell)
+            return self._as_known(item) if is_known else self._read(item, self.watch.tell)
         if isinstance(item, Document):
             return SourceEntry(documents=[item.id], uncut=[item])
         return SourceEntry(problems=[item])
 
     def _is_known(self, file: SourceFile) -> bool:
         stamp, known = self.known.get(file.relative, ("", ""))
-        if not stamp or stamp != stamp_of(file.path):
+        if not stamp or stamp != stamp_of(file.location):
             return False
         pictures: dict[str, str] = json.loads(known).get("pictures", {}) if known != "{}" else {}
         return all(stamp_of(self._folder / path) == stamp for path, stamp in pictures.items())
@@ -231,7 +235,7 @@ class SourceReader:
 
     def _read(self, file: SourceFile, tell: Callable[[str], None]) -> SourceEntry:
         """Read a file; may be called from several threads at once."""
-        stamp, began = stamp_of(file.path), time.time_ns()
+        stamp, began = stamp_of(file.location), time.time_ns()
         entry = SourceEntry(path=file.relative)
         if file.relative in self.known and not os.access(file.path, os.R_OK):
             entry.is_known = True  # what was read when it could be opened stays
@@ -251,13 +255,13 @@ class SourceReader:
         return entry
 
 
-def stamp_of(path: Path) -> str:
+def stamp_of(path: Path | str) -> str:
     """Return the size of a file, when it was written, and when it was last replaced or renamed; "" if it is missing.
 
     A file that is moved into place, or written with an old date, has a new third number.
     """
     try:
-        status = path.stat()
+        status = os.stat(path)  # noqa: PTH116 -- a `Path` for each file takes longer than its status
     except OSError:  # the reader reports the reason
         return ""
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
