@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ from typer.main import get_command
 
 from turnmark.app import app
 from turnmark.retrieval.index.build import build_index
-from turnmark.retrieval.search.opened_index import indexes_folder
 
 
 def commands(group: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -192,10 +189,3 @@ def test_lists_the_documents_of_an_index(turnmark, notes):
     assert "Kettle" in turnmark.ok("documents").out
     assert "1 of 1 documents" in turnmark.ok("chat", stdin="/documents kettle\n").out
     assert "name one of them" in turnmark.refused("documents", "notes", "--index", "work")
-
-
-def test_lists_the_documents_of_an_index_without_languages(turnmark, notes):
-    (passages,) = (indexes_folder() / "notes").glob("g*/passages.db")
-    with closing(sqlite3.connect(passages)) as database:
-        database.execute("DROP TABLE languages")
-    assert [each["language"] for each in turnmark.json("documents", "notes")["documents"]] == [""]
