@@ -70,7 +70,7 @@ def originals(texts: Sequence[str]) -> list[int]:
 
 def write_ours(corpus: Path) -> None:
     """Build the index."""
-    from turnmark.retrieval.index import build, components
+    from turnmark.retrieval.index import build, components, encoders
     from turnmark.retrieval.search.opened_index import indexes_folder
 
     if (indexes_folder() / NAME).is_dir():
@@ -79,9 +79,9 @@ def write_ours(corpus: Path) -> None:
 
     def copied(_: object, texts: Sequence[str]) -> tuple[NDArray[np.float32], Iterator[bytes]]:
         rows = originals(texts)
-        return turned(base.flat.of(rows), dice), (base.tokens.packed(row) for row in rows)
+        return turned(base.flat.of(rows), dice), map(base.tokens.packed, base.rows.slots[rows].tolist())
 
-    components.__dict__["pack_tokens_of"] = copied
+    encoders.__dict__["pack_tokens_of"] = copied
     build.build_index(corpus, NAME, retriever="conversational")
 
 

@@ -80,7 +80,7 @@ def test_idf_covers_all_indexes():
     np.testing.assert_allclose(scores, expected, rtol=0.05)
     (row,) = joint.bm25.rows_with("red disk")
     assert joint.store.by_rows([row])[0].document == "work:setup.md"
-    identifier = joint.store.ids_of([row])[row]
+    identifier = joint.store.by_rows([row])[0].id
     assert joint.store.rows_of([identifier]) == {identifier: row}
 
 

@@ -59,10 +59,8 @@ def write_to_server(place: Generation, manifest: Manifest, rows: IndexRows, prog
     folder, store = place.folder / "chroma", place.store
     stored_until = int(store.get("on server") or -1)
     if stored_until < 0:
-        server = assign_name(folder, manifest.server)
-        vectors = chroma.ChromaVectors(folder, create=True, server=server)
-    else:
-        vectors = chroma.ChromaVectors(folder)
+        assign_name(folder, manifest.server)
+    vectors = chroma.ChromaVectors(folder, create=stored_until < 0)
     added = store.rows_made_after(stored_until)
     progress.start("chroma", len(added))
     assert manifest.embedder is not None, "vectors are made by an embedder"

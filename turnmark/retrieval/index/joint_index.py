@@ -150,12 +150,6 @@ class JointStore(Passages):
                 passages[start + row] = _of_index(name, passage)
         return [passages[row] for row in rows]
 
-    def ids_of(self, rows: Sequence[int]) -> dict[int, str]:
-        ids: dict[int, str] = {}
-        for name, store, start, part_rows in self._split(rows):
-            ids |= {start + row: f"{name}:{identifier}" for row, identifier in store.ids_of(part_rows).items()}
-        return ids
-
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         rows: dict[str, int] = {}
         for name, store, start in self._parts():

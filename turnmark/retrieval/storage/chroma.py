@@ -1,8 +1,4 @@
-"""Stores vectors in Chroma, in a folder or on a server, without telemetry.
-
-Used for servers, and for indexes with more passages than a flat file serves (`turnmark.retrieval.ranking.vectors`). The
-vectors are written once, when an index is built.
-"""
+"""Stores vectors on a Chroma server, without telemetry."""
 
 from __future__ import annotations
 
@@ -25,7 +21,6 @@ TOKEN = "TURNMARK_CHROMA_TOKEN"
 PORT = 8000
 SECONDS = 60.0
 """Timeout of a request."""
-COLLECTION = "passages"
 # Chosen so that recall@10 against exact search stays above .99 on the MTRAG pools; a data test measures it.
 HNSW: dict[str, Any] = {"space": "cosine", "ef_construction": 200, "max_neighbors": 32, "ef_search": 256}
 PAGE = 1000
@@ -79,26 +74,27 @@ def delete_collection(server: ServerLocation) -> None:
 
 
 class ChromaVectors:
-    """A Chroma collection: in a folder, or on the server that a note in the folder names.
+    """A Chroma collection on the server that the note in a folder names.
 
-    With `create`, make a new collection. On `server`, if given, it replaces a collection of the same name.
+    With `create`, make a new collection, which replaces one of the same name.
     """
 
-    def __init__(self, folder: Path, create: bool = False, server: ServerLocation | None = None) -> None:
-        server = server if create else read_note(folder)
-        self._owner = f"the Chroma server at {server.url}" if server else f"Chroma ({folder})"
-        if server is not None and create:
+    def __init__(self, folder: Path, create: bool = False) -> None:
+        server = read_note(folder)
+        if server is None:
+            raise TurnmarkError(f"{folder} names no Chroma server")
+        self._owner = f"the Chroma server at {server.url}"
+        if create:
             delete_collection(server)
-        name = server.name if server else COLLECTION
         with _named_errors(self._owner):
-            self._client = open_client(server) if server else _open_files(folder)
+            self._client = open_client(server)
             self._collection: Any
             if create:
                 self._collection = self._client.create_collection(
-                    name, embedding_function=None, configuration={"hnsw": HNSW}
+                    server.name, embedding_function=None, configuration={"hnsw": HNSW}
                 )
             else:
-                self._collection = self._client.get_collection(name, embedding_function=None)
+                self._collection = self._client.get_collection(server.name, embedding_function=None)
         # Chroma keeps every client, with its vectors, in memory until the client is closed.
         weakref.finalize(self, self._client.close).atexit = False
 
@@ -111,7 +107,7 @@ class ChromaVectors:
 
     @cached_property
     def count(self) -> int:
-        """Number of vectors; read once, since a finished collection does not change."""
+        """Number of vectors; read once."""
         with _named_errors(self._owner):
             return int(self._collection.count())
 
@@ -149,11 +145,5 @@ class ChromaVectors:
                 yield identifier, str(metadata["hash"])
 
     def close(self) -> None:
-        """Close the files. The store cannot be used afterwards."""
+        """Close the connection. The store cannot be used afterwards."""
         self._client.close()
-
-
-def _open_files(folder: Path) -> Any:
-    import chromadb
-
-    return chromadb.PersistentClient(str(folder), settings=chromadb.Settings(anonymized_telemetry=False))

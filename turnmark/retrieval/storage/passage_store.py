@@ -99,10 +99,6 @@ class Passages(ABC):
         """Return the passages of some rows, in the order given."""
 
     @abstractmethod
-    def ids_of(self, rows: Sequence[int]) -> dict[int, str]:
-        """Return row -> passage id, for the rows that exist."""
-
-    @abstractmethod
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         """Return passage id -> row, for the ids that exist."""
 
@@ -198,9 +194,6 @@ class PassageStore(Passages):
             raise TurnmarkError(f"passages.db is damaged: row {lost} is missing ({self._path})")
         passages = {row: self._passage(values) for row, values in found.items()}
         return [passages[row] for row in rows]
-
-    def ids_of(self, rows: Sequence[int]) -> dict[int, str]:
-        return {row: values[0] for row, values in self._by_keys(rows, '"id"').items()}
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
         return {identifier: self._row_of[key] for identifier, key in self._where("id", ids, '"id", "key"')}

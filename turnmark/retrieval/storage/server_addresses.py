@@ -82,7 +82,7 @@ class ServerLocation(Record):
     name: str = ""
 
 
-def assign_name(part: Path, requested: ServerLocation) -> ServerLocation:
+def assign_name(part: Path, requested: ServerLocation) -> None:
     """Choose the name of a new component's collection, and write a note with it before the collection exists.
 
     Args:
@@ -93,10 +93,8 @@ def assign_name(part: Path, requested: ServerLocation) -> ServerLocation:
         write_atomic(tag_file, secrets.token_hex(4))
     tag = tag_file.read_text(encoding="utf-8").strip()
     name = f"turnmark-{part.parent.parent.name}-{part.parent.name}-{tag}"
-    served = requested.model_copy(update={"name": name})
     part.mkdir(parents=True, exist_ok=True)
-    write_json(part / NOTE_FILE, served.model_dump())
-    return served
+    write_json(part / NOTE_FILE, requested.model_copy(update={"name": name}).model_dump())
 
 
 def read_note(part: Path) -> ServerLocation | None:
