@@ -6,6 +6,7 @@ interrupted between the two leaves an end that the next one overwrites.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -84,6 +85,11 @@ class EncodedValues:
         sparse = sparse_postings(self._slots, values[WEIGHTS]) if WEIGHTS in values else None
         self._store.add_contents(self._encoder.name, self._slots, hashes, sparse)
         self._slots += len(hashes)
+
+    def sync(self) -> None:
+        """Have the files on disk."""
+        for file in self._files.values():
+            os.fsync(file.fileno())
 
     def close(self) -> None:
         """Close the files."""

@@ -80,13 +80,16 @@ class Generation:
                 self.store.add_sum(self.folder, name, self.store.summed(name))
 
     def add_manifest(self, manifest: Manifest) -> None:
-        """Store the checksums of the manifest and of the tables that it names."""
+        """Store the checksums of the manifest and of its tables, and have everything on disk before it."""
         self.store.note(manifest_key(manifest.revision), manifest.checksum())
         if manifest.tables:
             self.store.add_sum(self.folder, tables_file(manifest.tables))
         for path in (self.folder / "pictures").glob("*"):
             if path.name == LIST_FILE or not self.store.get(picture_key(path.name)):
                 self.store.note(picture_key(path.name), file_sha256(path))
+        for values in self.values.values():
+            values.sync()
+        self.store.sync()
 
     def finish_revision(self) -> None:
         """Go on to the next revision, after the manifest was written."""

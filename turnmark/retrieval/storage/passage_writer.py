@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -414,8 +415,15 @@ class PassageWriter:
 
     def publish(self, folder: Path, rows: IndexRows) -> None:
         """Write the rows of this revision, which is then complete."""
-        np.save(folder / rows_file(self.revision), np.stack(rows))
+        with (folder / rows_file(self.revision)).open("wb") as file:
+            np.save(file, np.stack(rows))
+            file.flush()
+            os.fsync(file.fileno())
         self.add_sum(folder, rows_file(self.revision))
+
+    def sync(self) -> None:
+        """Have all that was committed on disk; readers are not kept waiting."""
+        self.db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def close(self) -> None:
         """Close the file."""
