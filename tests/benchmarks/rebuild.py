@@ -59,8 +59,8 @@ def main() -> None:
             changed = build_again(open_index("big").manifest).seconds
             unchanged = build_again(open_index("big").manifest).seconds
             print(
-                f"one changed: {changed:.2f} s, {report.seconds / changed:.0f} times as fast as the first build; nothing "
-                f"changed: {unchanged:.2f} s, {report.seconds / unchanged:.0f} times",
+                f"one changed: {changed:.2f} s, {report.seconds / changed:.0f} times as fast as the first build; "
+                f"nothing changed: {unchanged:.2f} s, {report.seconds / unchanged:.0f} times",
                 flush=True,
             )
 
