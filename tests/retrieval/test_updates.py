@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import random
+import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.retrieval.conftest import write
+from turnmark.core.errors import RequestError
+from turnmark.core.home import write_json
 from turnmark.corpora.text import languages
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.components import verify_index
+from turnmark.retrieval.ranking.vectors import unpack_tokens
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.retriever_factory import open_retriever
 from turnmark.retrieval.storage.passage_writer import PassageWriter
@@ -163,3 +169,35 @@ def test_other_settings_keep_the_vectors(notes):
         report = build_index(notes, "n", retriever=retriever)
         assert (report.embedded, report.unchanged) == (embedded, False)
         assert verify_index(open_index("n")) == []
+
+
+@pytest.mark.parametrize("has_files", [True, False])
+def test_takes_over_the_vectors_of_the_format_before(notes, has_files, capsys):
+    """That format had the vectors in a file by row, or in Chroma."""
+    build_index(notes, "n", retriever="conversational")
+    index = open_index("n")
+    contents = [content for page in index.store.pages() for _, content, _ in page]
+    vectors = index.flat.of(range(3))
+    packed = [unpack_tokens(index.tokens.packed(slot)) for slot in index.rows.slots.tolist()]
+    shutil.rmtree(index.files)
+    for name in ("exact", "tokens"):
+        (index.files / name).mkdir(parents=True)
+    with closing(sqlite3.connect(index.files / "passages.db")) as db, db:
+        db.execute("CREATE TABLE passages (row INTEGER PRIMARY KEY, hash TEXT)")
+        db.executemany("INSERT INTO passages VALUES (?, ?)", enumerate(contents))
+    if has_files:
+        np.save(index.files / "exact" / "vectors.npy", vectors)
+        np.save(index.files / "tokens" / "bits.npy", np.concatenate([signs for signs, _ in packed]))
+        np.save(index.files / "tokens" / "ids.npy", np.concatenate([ids for _, ids in packed]))
+        np.save(index.files / "tokens" / "starts.npy", np.cumsum([0, *(len(ids) for _, ids in packed)]))
+    manifest = index.manifest.model_dump(mode="json", exclude={"revision", "pending", "changed_since"})
+    write_json(index.folder / "manifest.json", {**manifest, "format": 4, "exact": has_files})
+    with pytest.raises(RequestError, match="has format 4"):
+        open_index("n")
+    report = build_index(notes, "n", retriever="conversational")
+    assert report.embedded == (0 if has_files else 3)
+    assert ("its 3 passages are embedded again" in capsys.readouterr().err) != has_files
+    new = open_index("n")
+    assert verify_index(new) == []
+    assert new.flat.of(range(3)) == pytest.approx(vectors, abs=1e-5)
+    assert unpack_tokens(new.tokens.packed(new.rows.slots[0]))[1].tolist() == packed[0][1].tolist()

@@ -22,7 +22,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from turnmark.core.console import NoProgress, Progress, shown_progress
+from turnmark.core.console import NoProgress, Progress, notify, shown_progress
 from turnmark.core.engines import LOCAL, check_engine
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import check_name, file_sha256, write_json
@@ -364,6 +364,8 @@ class Build:
                 take_over(StoredIndex(self.folder, self.old), place, models.encoders, same_terms)
             except (TurnmarkError, OSError, ValueError, sqlite3.DatabaseError) as error:
                 self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
+            if self.old.format != FORMAT and any(values.is_empty for values in place.values.values()):
+                notify(f"{self.folder.name}: its {self.old.passages:,} passages are embedded again for a new format")
         return place
 
     def _goes_on(self, old: Manifest, mark: str) -> bool:
