@@ -6,7 +6,7 @@ import pytest
 
 from turnmark.corpora.text.function_words import content_words, language_of
 from turnmark.corpora.text.segmentation import reading_words, sentences
-from turnmark.retrieval.ranking.bm25 import BM25, BM25Settings, build_bm25
+from turnmark.retrieval.ranking.bm25 import BM25, BM25Settings
 
 
 @pytest.mark.parametrize(
@@ -78,11 +78,9 @@ def test_length_is_comparable_between_scripts():
     assert 6 < reading_words("ที่จอดรถเปิดทุกวันตั้งแต่เจ็ดโมงเช้า") < 12
 
 
-def test_the_share_of_words_that_one_passage_has(tmp_path):
-    settings = BM25Settings()
+def test_the_share_of_words_that_one_passage_has():
     texts = ["Der Wasserkocher hat zwei Jahre Garantie.", "Der Drucker steht im Keller.", "Die Kantine ist offen."]
-    build_bm25(texts, tmp_path, settings, ["de"] * 3)
-    index = BM25(tmp_path, settings, ["de"])
+    index = BM25.of_texts(texts, BM25Settings(), "de")
     assert index.best_share("Wasserkocher Garantie") == pytest.approx(1.0)
     assert index.best_share("Drucker Garantie") == pytest.approx(0.5, abs=0.1)
     assert index.best_share("Gehalt") == 0.0
