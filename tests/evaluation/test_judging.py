@@ -379,6 +379,6 @@ def test_parser_never_raises_and_returns_only_offered_labels(text, offer):
         assert f"{verdict.value:g}" == verdict.label
 
 
-@given(TEXTS, st.sampled_from(IDK_LABELS.offered))
+@given(TEXTS.filter(lambda text: text.lower().count("<think") < 2), st.sampled_from(IDK_LABELS.offered))
 def test_last_verdict_counts(text, label):
     assert read_verdict(f"{text}</think>\nVerdict: [[{label}]]", IDK_LABELS) == Verdict(label=label)

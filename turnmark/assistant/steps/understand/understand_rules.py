@@ -163,12 +163,15 @@ def refers_back(message: str, languages: tuple[str, ...] = ()) -> bool:
 def topic_terms(history: Sequence[Message], languages: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Return the topic of the last question: its terms as spelled there, then the terms that were carried over to it.
 
-    Courtesies, and requests to change the answer, have no topic.
+    Courtesies, requests to change the answer, and questions about the collection have no topic.
     """
     topic: tuple[str, ...] = ()
     for number, message in enumerate(history):
-        text = message.content
-        if message.role == "user" and not is_conversational(text) and not is_instruction(history[:number], text):
+        text, before = message.content, history[:number]
+        is_about_documents = not (
+            is_conversational(text) or is_instruction(before, text) or collection_question(text, before)
+        )
+        if message.role == "user" and is_about_documents:
             carried, _ = _carry_topic(topic, text, languages)
             topic = (*terms_of(text, languages), *carried)[:MAX_TOPIC_TERMS] or topic
     return topic
