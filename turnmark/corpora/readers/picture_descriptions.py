@@ -25,11 +25,6 @@ _HEADING_MARKS = re.compile(r"\A#{1,6}[ \t]+|[ \t]+#+[ \t]*\Z|\n[ \t]*(?:=+|-+)[
 _BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 
 
-def description_mark(model: str) -> str:
-    """Return the line above a description, which says that it is one and by which model."""
-    return f"[Picture described by {one_line(model)}]"
-
-
 def clean_description(text: str) -> str:
     """Return a model's description as Markdown without headings, outer fences and control characters."""
     text = make_printable(text.replace("\r\n", "\n")).strip()
@@ -148,7 +143,7 @@ def _insertions(document: Document, texts: Mapping[str, str], model: str) -> Ite
         placed.add(picture.sha256)
         at = _boundary(document, picture.start)
         starts_with_text = bool(found := blocks(text + "\n")) and found[0].kind == "paragraph"
-        body = f"{description_mark(model)}{chr(10) if starts_with_text else chr(10) * 2}{text}"
+        body = f"[Picture described by {one_line(model)}]{chr(10) if starts_with_text else chr(10) * 2}{text}"
         following = document.text[at : at + 2]
         above = after if at == last else document.text[max(0, at - 2) : at]
         is_first = not at and at != last

@@ -151,10 +151,9 @@ def _row(fact: PublishedFact, ran: RunFacts) -> PublishedRow:
         if instrument.judges:
             judges[metric] = ", ".join(instrument.judges)
     variants = {metric: instrument.by for metric, instrument in fact.instruments.items()}
-    differs_by_metric: dict[str, tuple[str, ...]] = {}
-    for metric in fact.metrics:
-        metric_differences = _differences(_only(fact, metric), ran, part_name, ours)
-        differs_by_metric[metric] = tuple(dict(metric_differences))
+    differs_by_metric = {
+        metric: tuple(dict(_differences(_only(fact, metric), ran, part_name, ours))) for metric in fact.metrics
+    }
     return PublishedRow(
         system=fact.system,
         metrics=fact.metrics,

@@ -260,11 +260,8 @@ def _ends_a_line(path: Path) -> bool:
 
 def sort_passages(contexts: Iterable[ContextRef]) -> tuple[ContextRef, ...]:
     """Sort passages in trec_eval's order: by score, ties by document id descending."""
-
-    def sort_key(context: ContextRef) -> tuple[float, str]:
-        return ctypes.c_float(context.score).value, context.document_id
-
-    return tuple(sorted(contexts, key=sort_key, reverse=True))
+    by_document = sorted(contexts, key=lambda context: context.document_id, reverse=True)
+    return tuple(sorted(by_document, key=lambda context: ctypes.c_float(context.score).value, reverse=True))
 
 
 def parse_run(content: bytes, name: str) -> RankedLists:

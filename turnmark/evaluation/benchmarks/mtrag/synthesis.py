@@ -259,11 +259,10 @@ class _SynthesizedConversation:
         ids = {passage.id for passage in section}
         for hit in self._source.search(question, (), SUPPORT_CANDIDATES):
             case = Case(question=question, answer=answer, passages=(hit.passage.indexed_text,))
-            if hit.passage.id not in ids and self._supports(case):
+            if hit.passage.id in ids:
+                continue
+            if (self._judge[FAITHFULNESS].ask(NoModel(), case, None).value or 0.0) >= MIN_FAITHFULNESS:
                 yield hit.passage
-
-    def _supports(self, case: Case) -> bool:
-        return (self._judge[FAITHFULNESS].ask(NoModel(), case, None).value or 0.0) >= MIN_FAITHFULNESS
 
     def _turn(self, number: int) -> dict[str, Any] | None:
         """Make a turn that passes the filters, or return None if all tries failed."""

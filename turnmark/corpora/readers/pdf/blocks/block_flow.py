@@ -64,7 +64,8 @@ def _append(drafts: list[BlockDraft], column: list[BlockDraft]) -> None:
     if open_at is not None:
         last = drafts[open_at]
         heads = column[: _MAX_SKIPPED_FLOATS + 1]
-        place = next((at for at, draft in enumerate(heads) if last.kind == "table" or not _is_float(draft)), None)
+        floats = [draft.note or draft.kind == "table" for draft in heads]
+        place = next((at for at, is_float in enumerate(floats) if last.kind == "table" or not is_float), None)
         if place is not None and _continues(last, column[place], floated=place > 0):
             first = column.pop(place)
             if first.kind == "table" and first.rows[0][1] == last.rows[0][1]:
@@ -72,10 +73,6 @@ def _append(drafts: list[BlockDraft], column: list[BlockDraft]) -> None:
             last.extend(first)
             drafts.append(drafts.pop(open_at))
     drafts += column
-
-
-def _is_float(draft: BlockDraft) -> bool:
-    return draft.note or draft.kind == "table"
 
 
 def _continues(last: BlockDraft, first: BlockDraft, floated: bool) -> bool:

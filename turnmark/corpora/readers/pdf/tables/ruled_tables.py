@@ -136,7 +136,8 @@ def _grid_table(grid: RuleGrid, segments: list[Segment]) -> _TableSearch:
         return None, segments
     texts = _split_rows(rows) if len(rows) <= 3 else None
     figures = [cell for cell in rows[-1] if _has_mostly_numbers(cell)]
-    if texts and figures and (len(texts) == len(rows) or any(map(_has_columns, figures))):
+    has_columns = any(len(cell) >= 1.6 * len(_lines(cell)) for cell in figures)  # wide gaps divide most lines
+    if texts and figures and (len(texts) == len(rows) or has_columns):
         texts = _table_of_words(inside, heights[1]) or texts  # the rules separate neither rows nor columns
     if not texts:
         texts = [[join_cell_lines(_lines(cell)) for cell in row] for row in rows]
@@ -243,11 +244,6 @@ def _table_of_words(segments: Sequence[Segment], edge: float) -> list[list[str]]
     if rows is None or body is None or len(rows) != above + len(body):
         return rows
     return [[join_cell_lines(list(filter(None, names))) for names in zip(*rows[:above], strict=True)], *rows[above:]]
-
-
-def _has_columns(cell: _CellSegments) -> bool:
-    """Return whether wide gaps divide most lines of a cell."""
-    return len(cell) >= 1.6 * len(_lines(cell))
 
 
 def _has_mostly_numbers(cell: _CellSegments) -> bool:
