@@ -282,15 +282,15 @@ def test_lower_ranked_passage_needs_a_higher_score():
         assert f"lent on {day}.**" in said(question, *hits)
 
 
-def test_part_of_several_gets_a_quotation_and_one_further_place():
+def test_part_of_three_gets_a_quotation_and_one_further_place():
     rows = [("saw", "Monday", "gate"), ("saw", "Friday", "till"), ("saw", "May", "pier"), ("drill", "Sunday", "shed")]
     hits = [hit(f"A {tool} is lent on {day}. Ask at the {at}.", tool, n=n) for n, (tool, day, at) in enumerate(rows, 1)]
     saws, drills = part("When is the saw lent?", *hits[:3]), part("When is the drill lent?", hits[3])
-    one, two = quoted_for(saws), quoted_for(saws, drills)
+    one, three = quoted_for(saws), quoted_for(saws, drills, drills)
     assert one is not None
-    assert two is not None
+    assert three is not None
     assert [day in one.text for _, day, _ in rows] == [True, True, True, False]
-    assert [day in two.text for _, day, _ in rows] == [True, True, False, True]
+    assert [day in three.text for _, day, _ in rows] == [True, True, False, True]
 
 
 def test_each_part_has_a_quotation_and_missing_ones_are_named():
