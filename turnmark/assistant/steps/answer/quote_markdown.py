@@ -115,8 +115,16 @@ def format_places(
         title, section = hit.passage.title, line.section.rpartition(" › ")[2]
         names = dict.fromkeys(filter(None, ("" if section and title in titles else title, section)))
         path = _plain(" › ".join(names)).replace("*", "")
-        rows.append(f"- *{path}*: {ellipsize(_plain(without_item_mark(line.text)), MAX_PLACE_CHARACTERS)} [{number}]")
+        text = (
+            line.text
+            if line.kind != "code"
+            else " ".join(_FENCE.sub("", hit.passage.text[line.start : line.end]).split())
+        )
+        rows.append(f"- *{path}*: {ellipsize(_plain(without_item_mark(text)), MAX_PLACE_CHARACTERS)} [{number}]")
     return ["\n".join(rows)] if rows else []
+
+
+_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 
 
 def _plain(text: str) -> str:

@@ -86,10 +86,11 @@ def choose_spans(
         forward_first: see `_lines_around`.
     """
     chosen: list[QuotedSpan] = []
-    good = [row for row in ranked if row is ranked[0] or row.score >= MIN_SECOND_QUOTE_SCORE * ranked[0].score]
-    # Without this, the menu of a wiki answers "How do I reset my password?".
-    pages = [row for row in good if not _is_navigation(hits[row.hit])]
-    for row in pages or good:
+    # With navigation pages, the menu of a wiki answers "How do I reset my password?".
+    pages = [row for row in ranked if not _is_navigation(hits[row.hit])] or ranked
+    for row in pages:
+        if chosen and row.score < MIN_SECOND_QUOTE_SCORE * pages[0].score:
+            break
         if len(chosen) == count:
             break
         hit = hits[row.hit]

@@ -111,6 +111,8 @@ def sections_of(answer: str, is_complete: bool = False) -> list[Section]:
     sections: list[Section] = []
     for match in _BLOCK.finditer(answer):
         block = match.group().strip("\n")
+        if not block.strip():
+            continue
         head, _, body = block.strip().partition("\n")
         if text_at_start(block, UNSURE_TEXT) == block.strip() or (not body and is_refusal(block)):
             sections.append(Section("", block.strip(), is_note=True))
@@ -148,7 +150,8 @@ def apply_requests(previous: str, requests: Sequence[EditRequest], is_complete: 
             if any(old.units and not new.text for old, new in zip(before, sections, strict=True)):
                 sections = []
         else:
-            sections = [_CHANGES[request.kind](section, request) for section in sections if request.kind in _CHANGES]
+            best = [section.best_place for section in sections if request.kind in _CHANGES]
+            sections = [_CHANGES[request.kind](section, request) for section in best]
         texts: list[str] = []
         for section in reversed(sections):  # a note that introduces nothing is left out
             if section.text and (texts or not text_at_start(section.body, UNSURE_TEXT)):
@@ -158,15 +161,18 @@ def apply_requests(previous: str, requests: Sequence[EditRequest], is_complete: 
 
 
 def _shorten(section: Section, _: EditRequest) -> Section:
-    """Drop about half of the units from the end, but not the best one; of a list asked for, only what is around it."""
+    """Drop about half of the units from the end, but not the best one, nor code; of a list asked for, only what is
+    around it.
+    """
     items, units, best = _items_asked_for(section), section.units, section.best
+    code = [at for at in units if section.lines[at].kind == "code"]
     if items:
         first = items[0] - 1
         introduction = [first] if first in units and section.raw(first)[-1] in ":：" else []
-        return section.keep([*introduction, *items, *([] if best is None else [best])])
+        return section.keep([*introduction, *items, *code, *([] if best is None else [best])])
     size = max(1, len(units) // 2)
     end = size if best is None else max(size, units.index(best) + 1)
-    return section.keep(units[end - size : end])
+    return section.keep([*units[end - size : end], *code])
 
 
 def _items_asked_for(section: Section) -> list[int]:
@@ -244,7 +250,8 @@ def _plain_lines(section: Section) -> Iterator[str]:
         if section.lines[at].kind == "row":
             yield " – ".join(filter(None, map(str.strip, _CELL_BORDER.split(text.replace("**", "")))))
         elif section.lines[at].kind == "code":
-            yield from (f"`{line.strip()}`" for line in text.splitlines() if line.strip(" `~\t"))
+            lines = (line.strip() for line in text.splitlines())
+            yield from (f"`{line}`" for line in lines if line and not line.startswith(("```", "~~~")))
         elif text[-1:] not in (":", "："):
             yield without_item_mark(" ".join(text.split()))
 
