@@ -33,9 +33,6 @@ if "openvino_genai" in sys.argv:
 for name in sys.argv[2:]:
     importlib.import_module(name)
 from turnmark.corpora.readers.pdf.document import read_pdf
-from turnmark.retrieval.storage.chroma import _open_files
-
-_open_files(Path("store")).get_or_create_collection("notes").add("a", embeddings=[[0.5, 0.5]])
 if "rapidocr" in sys.modules:
     print(read_pdf(Path(sys.argv[1]), "scan.pdf").text)
 time.sleep(2)
