@@ -213,8 +213,10 @@ class LateInteractionRetriever(IndexRetriever):
         self._retriever, self._depth = retriever, depth
         _ = self.index.tokens  # raises RequestError now if the index has none
 
+    def resolve(self, queries: Sequence[Query]) -> list[Query]:
+        return self._retriever.resolve(queries)
+
     def ranked(self, queries: Sequence[Query], k: int) -> list[FusedRanking]:
-        queries = self._retriever.resolve(queries)
         candidates = self._retriever.ranked(queries, max(k, self._depth))
         # Most of these vectors are cached by the search above.
         messages = iter(self.index.views.of([("", text) for query in queries for text in query.texts()]))

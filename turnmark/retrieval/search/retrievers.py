@@ -74,7 +74,7 @@ class IndexRetriever(Retriever):
         ]
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[FusedRanking]:
-        """Return the `k` best rows for each query, in the order of the queries."""
+        """Return the `k` best rows for each of some resolved queries, in their order."""
         raise NotImplementedError
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
@@ -263,7 +263,6 @@ class ConversationalRetriever(IndexRetriever):
         self._rankers: list[tuple[Ranker, float]] = [(BM25Ranker(index), weight), *more_rankers]
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[FusedRanking]:
-        queries = self.resolve(queries)
         vectors, texts = self._vectors(queries)
         lists = self._lists(queries, vectors, max(k, FUSION_DEPTH))
         return self._with_cosines(texts, [fuse(query_lists, k) for query_lists in lists])
