@@ -104,6 +104,10 @@ class TextLine:
         """Whether the line can answer a question. Headings, captions and table heads only name lines that can."""
         return self.kind not in ("heading", "head", "caption")
 
+    def heading(self, title: str) -> str:
+        """Return the heading above it, or the title of its document if there is none."""
+        return self.section.rpartition(" › ")[2] or title
+
     def in_context(self, title: str) -> str:
         """Return the text to embed. A row, which is not a sentence, is preceded by the heading above it.
 
@@ -112,7 +116,7 @@ class TextLine:
         """
         if self.kind != "row":
             return self.text
-        name = self.section.rpartition(" › ")[2] or title
+        name = self.heading(title)
         return f"{name}: {self.text}" if name else self.text
 
     @property

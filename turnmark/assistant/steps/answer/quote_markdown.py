@@ -112,7 +112,7 @@ def format_places(
     titles = {span.hit.passage.title for span in shown}
     rows = []
     for (hit, line), number in zip(places, sources.number(hit for hit, _ in places), strict=True):
-        title, section = hit.passage.title, line.section.rpartition(" › ")[2]
+        title, section = hit.passage.title, line.heading("")
         names = dict.fromkeys(filter(None, ("" if section and title in titles else title, section)))
         path = _plain(" › ".join(names)).replace("*", "")
         text = (

@@ -89,9 +89,7 @@ def choose_spans(
     # With navigation pages, the menu of a wiki answers "How do I reset my password?".
     pages = [row for row in ranked if not _is_navigation(hits[row.hit])] or ranked
     for row in pages:
-        if chosen and row.score < MIN_SECOND_QUOTE_SCORE * pages[0].score:
-            break
-        if len(chosen) == count:
+        if len(chosen) == count or (chosen and row.score < MIN_SECOND_QUOTE_SCORE * pages[0].score):
             break
         hit = hits[row.hit]
         if any(other.contains(hit, row.line) for other in chosen):

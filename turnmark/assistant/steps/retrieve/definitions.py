@@ -67,17 +67,13 @@ def definition_share(subject: str, line: TextLine, passage: Passage) -> float:
     share = 0.0
     if stated:
         share = 0.5 if not stated["is"] else 0.6 if stated["more"] else 0.7
-    if _is_first_sentence(line, passage) and (_is_named(_heading_of(line, passage), subject)):
+    if _is_first_sentence(line, passage) and _is_named(line.heading(passage.title), subject):
         share += 0.3 if stated else 0.5
     if share and _ENTRANCE.search(passage.as_stored().document):
         share += 0.2
     if share and passage.start == 0:
         share += 0.1
     return min(share, 1.0)
-
-
-def _heading_of(line: TextLine, passage: Passage) -> str:
-    return line.section.rpartition(" › ")[2] or passage.title
 
 
 def _is_first_sentence(line: TextLine, passage: Passage) -> bool:

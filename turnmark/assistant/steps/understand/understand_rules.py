@@ -126,22 +126,18 @@ request ("ferry timetable"), and one that begins with "and …"."""
 def needs_topic(message: str, languages: tuple[str, ...] = ()) -> bool:
     """Return whether a message needs the topic of the conversation.
 
-    It does if its words refer back, or if it names too little to be about something. "What is gravity?" names enough.
+    It does if its words refer back, or if it names too little to be about something. "What is gravity?" names enough,
+    and so does a common verb beside the only term: "how do I make oatcakes?", not "which port?".
     """
     phrases, count = phrases_of(message, languages), _count_terms(terms_of(message, languages))
     if refers_back(message, languages):
         return True
-    if count == 1 and (phrases.defines(fold(message)) or _names_object(message, phrases)):
+    has_verb = phrases.spaced and len(content_words(message, phrases.language)) > 1
+    if count == 1 and (has_verb or phrases.defines(fold(message))):
         return False
     if count < MIN_TERMS:
         return True
     return count < MIN_FRAGMENT_TERMS and not is_question(message.rstrip("?!. "), languages)
-
-
-def _names_object(message: str, phrases: Phrases) -> bool:
-    """Return whether a question has a common verb beside its only term: "do I make oatcakes?", not "which port?"."""
-    words_of_topic = [word for word in content_words(message, phrases.language) if word not in phrases.frames]
-    return phrases.spaced and len(content_words(message, phrases.language)) > len(words_of_topic) == 1
 
 
 def refers_back(message: str, languages: tuple[str, ...] = ()) -> bool:
