@@ -69,7 +69,7 @@ from turnmark.retrieval.tables.table_update import TableUpdate
 from turnmark.retrieval.tables.table_writer import TABLES_VERSION, tables_file
 
 BLOCK_PASSAGES = 256
-"""Number of passages that are sorted by length together. A part of them is embedded and kept at a time."""
+"""Number of passages that are sorted by length together. They are embedded and kept in smaller parts."""
 GPU_BLOCK_PASSAGES = 8192
 """The same on a GPU, which embeds a block in about a second while the previous one is written."""
 STAGING_FOLDER = ".pictures"

@@ -133,7 +133,7 @@ class PassageWriter:
             return [self._put(file) for file in files]
 
     def _put(self, file: ReadFile) -> PutResult:
-        """Replace the documents of one file. Those of the rows of a corpus are added to those put before."""
+        """Replace the documents of a file. Rows of a corpus are added to the rows that are stored already."""
         self._seen.add(file.path)
         # A corpus has many rows, which are put one after the other.
         among = f'"file" = ? AND "id" IN {IN_LIST}' if not file.path else '"file" = ?'
