@@ -53,7 +53,8 @@ def tables(document: Document) -> list[list[list[str]]]:
         (1e300, "0.0", f"{1e300:.1f}"),
         (12.3, "[$€-407] 0.00", "€ 12.30"), (5, '0 "km"', "5 km"),
         (-5, "0;(0)", "-5"), (1234567, "General", "1234567"), (0.1 + 0.2, "General", "0.3"),
-        (1e20, "0.00E+00", "1e+20"),
+        (1e20, "0.00E+00", "1e+20"), (12345678901234567, "General", "12345678901234600"),
+        (12345678901234567, "#,##0", "12,345,678,901,234,600"), (1234.5600000000001, "General", "1234.56"),
         (12.3, "#.##", "12.3"), (7, "00000", "00007"), (True, "General", "TRUE"), (date(2024, 3, 1), "", "2024-03-01"),
         (datetime(2024, 3, 1), "dd/mm/yy", "2024-03-01"), (datetime(2024, 3, 1), "mmm-yy", "March 2024"),
         (datetime(2024, 3, 1, 9, 5), "d/m/yy h:mm", "2024-03-01 09:05"), (time(9, 5), "h:mm", "09:05"),
@@ -114,6 +115,13 @@ def test_separates_tables_side_by_side(tmp_path: Path) -> None:
     first, second = tables(read_one(workbook(tmp_path / "a.xlsx", S=rows)))
     assert (first[0], len(first)) == (["Gate", "Width"], 8)
     assert second == [["Wheel", "Teeth"], ["old", "30"]]
+    rows = [["Gate", "Width", None, "Wheel", "Teeth"], ["north", 4, None, "old", 30], ["south", 3, None, "new", 20]]
+    assert [table[0] for table in tables(read_one(workbook(tmp_path / "b.xlsx", S=rows)))] == [
+        ["Gate", "Width"],
+        ["Wheel", "Teeth"],
+    ]
+    rows = [["Gate", "Width", None, "State", "Age"], ["north", 4, None, "old", 30], ["south", 3, None, "old", 20]]
+    assert tables(read_one(workbook(tmp_path / "c.xlsx", S=rows)))[0][0] == ["Gate", "Width", "State", "Age"]
 
 
 def test_escapes_cells_that_look_like_markup(tmp_path: Path) -> None:
@@ -504,6 +512,26 @@ def test_a_sheet_is_a_table_with_row_numbers_and_stored_values(tmp_path: Path) -
         ('"mpg","cyl"\n"Mazda RX4",21,6\n"Datsun 710",22.8,4\n', ("", "mpg", "cyl"),
          [("Mazda RX4", "21", "6"), ("Datsun 710", "22.8", "4")]),
         ("car,mpg\nMazda,21,\nDatsun,22.8,\n", ("car", "mpg"), [("Mazda", "21"), ("Datsun", "22.8")]),
+        # with a name that is blank, or with a note after the last column
+        ("car,mpg,\nMazda,21,\nDatsun,22.8,new\n", ("car", "mpg", ""),
+         [("Mazda", "21", ""), ("Datsun", "22.8", "new")]),
+        ("car,mpg\nMazda,21,\nOpel,9,\nDatsun,22.8,new\n", ("car", "mpg", ""),
+         [("Mazda", "21", ""), ("Opel", "9", ""), ("Datsun", "22.8", "new")]),
+        ("Name,,,Total\nAnna,1,2,3\nBen,4,5,9\n", ("Name", "", "", "Total"),
+         [("Anna", "1", "2", "3"), ("Ben", "4", "5", "9")]),
+        (",,Jan,Feb\nA,Rent,1,2\nB,Food,3,4\n", ("", "", "Jan", "Feb"),
+         [("A", "Rent", "1", "2"), ("B", "Food", "3", "4")]),
+        (",Total\nAnna,3\nBen,9\n", ("", "Total"), [("Anna", "3"), ("Ben", "9")]),
+        ("Name,,Town\nAnn,x,Bonn\nBo,y,Kiel\nCem,z,Ulm\n", ("Name", "", "Town"),
+         [("Ann", "x", "Bonn"), ("Bo", "y", "Kiel"), ("Cem", "z", "Ulm")]),
+        ("Op,Left,,Right,\nadd,1,2,3,4\n,1,1,1,1\n,0,0,0,0\n", ("Op", "Left", "", "Right", ""),
+         [("add", "1", "2", "3", "4"), ("", "1", "1", "1", "1"), ("", "0", "0", "0", "0")]),
+        # names over several columns
+        (",Plan,,Actual,\nItem,Jan,Feb,Jan,Feb\npump,1,2,3,4\n",
+         ("Item", "Plan Jan", "Plan Feb", "Actual Jan", "Actual Feb"), [("pump", "1", "2", "3", "4")]),
+        (",2023,,,2024,,\n,A,,B,A,,B\nItem,x,y,x,x,y,x\npump,1,2,3,4,5,6\n",
+         ("Item", "2023 A x", "2023 A y", "2023 B x", "2024 A x", "2024 A y", "2024 B x"),
+         [("pump", "1", "2", "3", "4", "5", "6")]),
     ],
 )  # fmt: skip
 def test_csv_keeps_its_column_names_and_cells(
@@ -512,6 +540,51 @@ def test_csv_keeps_its_column_names_and_cells(
     (tmp_path / "a.csv").write_text(text)
     (table,) = read_one(tmp_path / "a.csv").tables
     assert (table.columns, list(table.rows)) == (columns, rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "remark"),
+    [
+        ("a,b\nx,1\ny,2\n", ""),
+        ("mpg,cyl\nMazda,21,6\nDatsun,22,4\n", "the first cells are read as names of the rows"),
+        ("a,b,c\nx,1,2\ny,1,2,new\nz,1,2\n", "1 row (row 3) with more cells than the header"),
+        ("a,b\nx,1,\ny,2,new\nz,3,\n", "1 row (row 3) with more cells than the header"),
+        ("a,,c\nx,1,2\ny,2,3\n", "the table has columns without a name: 2"),
+        ("Costs 2024\nTown,Sum\nBonn,3\n", ""),
+    ],
+)
+def test_csv_remarks_columns_that_may_be_aligned_in_two_ways(tmp_path: Path, text: str, remark: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    remarks = read_one(tmp_path / "a.csv").remarks
+    assert any(remark in each for each in remarks) if remark else remarks == ()
+
+
+def test_remarks_columns_that_are_left_out(tmp_path: Path) -> None:
+    row = ",".join(f"c{number}" for number in range(1100))
+    (tmp_path / "wide.csv").write_text(f"{row}\n{row}\n")
+    assert read_one(tmp_path / "wide.csv").remarks == (
+        "only the first 1,000 of 1,100 columns of the table are read; split it",
+        "the table: only the first 500 of 1,000 columns can be computed with; split it",
+    )
+
+
+def test_leaves_out_hidden_rows(tmp_path: Path) -> None:
+    book = openpyxl.Workbook()
+    for row in (["Name", "Amount"], ["a", 1], ["secret", 2], ["b", 3]):
+        book.active.append(row)
+    book.active.row_dimensions[3].hidden = True
+    book.save(tmp_path / "a.xlsx")
+    document = read_one(tmp_path / "a.xlsx")
+    assert tables(document) == [[["Name", "Amount"], ["a", "1"], ["b", "3"]]]
+    assert document.tables[0].numbers == (2, 4)
+    assert document.left_out == {"hidden rows": 1}
+    row = "<table:table-row{}><table:table-cell><text:p>{}</text:p></table:table-cell></table:table-row>"
+    rows = row.format("", "seen") + row.format(" table:visibility='collapse'", "secret")
+    path = open_document(
+        tmp_path / "a.ods", f"<office:spreadsheet><table:table>{rows}</table:table></office:spreadsheet>"
+    )
+    document = read_one(path)
+    assert (document.text, document.left_out) == ("seen\n", {"hidden rows": 1})
 
 
 def test_digits_with_an_e_may_be_a_code(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -67,6 +68,8 @@ class Sheet:
     Attributes:
         drawn: what charts, diagrams and text boxes on the sheet say, as Markdown.
         blank_formulas: the number of cells whose formula has no stored value, so that they are blank.
+        hidden: the positions of rows that are not shown; `hidden_rows` counts those with text.
+        columns: the number of columns, including those after `MAX_COLUMNS`, which are not read.
         count, filled_rows: the number of rows that were added, and of those that are not blank.
         packed: the rows of a large sheet after those in `rows`; they continue its last table.
     """
@@ -78,6 +81,9 @@ class Sheet:
     drawn: list[str] = field(default_factory=list)
     blank_formulas: int = 0
     packed: list[str] = field(default_factory=list)
+    hidden: set[int] = field(default_factory=set)
+    hidden_rows: int = 0
+    columns: int = 0
     _filled: int = 0  # cells
     _filled_together: int = 0  # cells since the last blank row
     count: int = 0
@@ -90,13 +96,15 @@ class Sheet:
         Many small tables on one sheet are written out up to `_MAX_SHOWN_CELLS`.
         """
         self.count += 1
+        is_hidden = self.count - 1 in self.hidden
+        self.hidden_rows += is_hidden and bool(row)
         self.filled_rows += bool(row)
         if self._filled_together < LARGE_CELLS and self._filled < _MAX_SHOWN_CELLS:
             self.rows.append(row)
             filled = _filled(row)
             self._filled += filled
             self._filled_together = self._filled_together + filled if filled else 0
-        elif row:
+        elif row and not is_hidden:
             self._waiting.append(data_row(self.count, row))
             if len(self._waiting) >= _PACKED_ROWS:
                 self.pack()
@@ -105,6 +113,8 @@ class Sheet:
         """Append a row without the blank cells at its end. Return False, and mark the sheet as cut, at a limit."""
         while row and not row[-1].text:
             row.pop()
+        self.columns = max(self.columns, len(row))
+        del row[MAX_COLUMNS:]
         self.cut = not budget.takes(row)
         if not self.cut:
             self.add(row)
@@ -152,9 +162,11 @@ def sheet_markdown(sheet: Sheet, level: int = 2) -> str:
 def sheet_text(sheet: Sheet, level: int = 2) -> SheetText:
     """Return a sheet as Markdown below its name as a heading, with its tables; empty if the sheet is empty."""
     _fill_down(sheet)
-    spanned = _merges_by_row(sheet)
+    for index in sheet.hidden:
+        if index < len(sheet.rows):
+            sheet.rows[index] = []
     found: list[str | GridTable] = []
-    for block in _tables(_blocks(sheet.rows, spanned)):
+    for block in _tables(_blocks(sheet, _merges_by_row(sheet))):
         for side in block.sides():
             found += side.pieces()
     tables = [piece for piece in found if isinstance(piece, GridTable)]
@@ -252,15 +264,20 @@ class _CellBlock:
         return [[row[column] if column < len(row) else EMPTY_CELL for column in columns] for row in self.rows]
 
     def sides(self) -> list[_CellBlock]:
-        """Split tables that are side by side, with blank columns between them and different last rows."""
+        """Split tables that are side by side, with blank columns between them.
+
+        Their last rows differ, or each of them has names for its rows and figures.
+        """
         groups: list[list[int]] = []
         for column in self._columns():
             if groups and column == groups[-1][-1] + 1:
                 groups[-1].append(column)
             else:
                 groups.append([column])
+        if len(groups) < 2 or min(map(len, groups)) < 2:
+            return [self]
         ends = {self._last_row(group) for group in groups}
-        if len(groups) < 2 or len(ends) < len(groups) or min(map(len, groups)) < 2 or max(ends) - min(ends) < 2:
+        if (len(ends) < len(groups) or max(ends) - min(ends) < 2) and not all(map(self._is_table, groups)):
             return [self]
         sides: list[_CellBlock] = []
         for group in groups:
@@ -269,6 +286,14 @@ class _CellBlock:
             filled = [index for index, row in enumerate(rows) if any(cell.text for cell in row)]
             sides.append(_CellBlock(self.first + filled[0], rows[filled[0] : filled[-1] + 1], self.spanned))
         return sides
+
+    def _is_table(self, columns: Sequence[int]) -> bool:
+        """Return whether columns have a header, and below it a different name for each row, and figures."""
+        grid = [row for row in self._grid(columns) if any(cell.text for cell in row)]
+        header, *rows = grid[_header_row(grid) :]
+        names = [row[0].text for row in rows if row[0].is_words]
+        is_named = len({*names}) == len(rows) > 1 and all(cell.is_words for cell in header)
+        return is_named and any(cell.text and not cell.is_words for row in rows for cell in row)
 
     def _last_row(self, columns: Sequence[int]) -> int:
         filled = 0
@@ -284,15 +309,12 @@ class _CellBlock:
             return [*_lines_of([row[columns[0]] if columns[0] < len(row) else EMPTY_CELL for row in self.rows])]
         grid = self._grid(columns)
         at = _header_row(grid)
-        above = [row for row in grid[:at] if any(cell.text for cell in row)]
+        first = at
         header = [cell.text for cell in grid[at]]
-        while above and self._spans(at - 1, columns):
-            header = _join_header_rows(self._spread(at - 1, columns), header)
-            above.pop()
+        while at and (upper := self._upper_names(at - 1, columns, grid[at - 1], header)):
+            header = _join_header_rows(upper, header)
             at -= 1
-            if at == 0:
-                break
-        first = _header_row(grid)
+        above = [row for row in grid[:at] if any(cell.text for cell in row)]
         body = [(number, row) for number, row in enumerate(grid) if number > first and any(cell.text for cell in row)]
         below: list[list[Cell]] = []
         while body and len(columns) > 2 and _filled(body[-1][1]) == 1 and body[-1][1][0].is_words and len(body) > 1:
@@ -315,10 +337,14 @@ class _CellBlock:
             filled.update(index for index, cell in enumerate(row[:MAX_COLUMNS]) if cell.text)
         return sorted(filled)
 
-    def _spans(self, index: int, columns: Sequence[int]) -> bool:
-        """Return whether a row above the header groups columns: it has merged cells, but none over all columns."""
+    def _upper_names(
+        self, index: int, columns: Sequence[int], upper: Sequence[Cell], lower: Sequence[str]
+    ) -> list[str]:
+        """Return the names of a row above the header, each over all columns that it groups; empty if it groups none."""
         merges = self.spanned.get(self.first + index, [])
-        return any(0 < sum(merge.left <= column < merge.right for column in columns) < len(columns) for merge in merges)
+        if any(0 < sum(merge.left <= column < merge.right for column in columns) < len(columns) for merge in merges):
+            return self._spread(index, columns)
+        return _spread_names(upper, lower)
 
     def _spread(self, index: int, columns: Sequence[int]) -> list[str]:
         """Return the text of a row above the header, with a merged cell repeated in each of its columns."""
@@ -333,13 +359,13 @@ class _CellBlock:
         return words
 
 
-def _blocks(rows: Sequence[list[Cell]], spanned: dict[int, list[Merge]]) -> Iterable[_CellBlock]:
+def _blocks(sheet: Sheet, spanned: dict[int, list[Merge]]) -> Iterable[_CellBlock]:
     begin: int | None = None
-    for index, row in enumerate([*rows, []]):
+    for index, row in enumerate([*sheet.rows, []]):
         if any(cell.text for cell in row):
             begin = index if begin is None else begin
-        elif begin is not None:
-            yield _CellBlock(begin, list(rows[begin:index]), spanned)
+        elif begin is not None and (index not in sheet.hidden or index == len(sheet.rows)):
+            yield _CellBlock(begin, sheet.rows[begin:index], spanned)
             begin = None
 
 
@@ -358,6 +384,24 @@ def _tables(blocks: Iterable[_CellBlock]) -> Iterator[_CellBlock]:
         yield last
 
 
+def _spread_names(upper: Sequence[Cell], lower: Sequence[str]) -> list[str]:
+    """Repeat names above a header over the columns that they group, without merged cells; return [] if they group none.
+
+    They group columns if they tell repeated names of the header apart, such as "Plan" and "Actual" above "Jan, Feb,
+    Jan, Feb".
+    """
+    repeated = {name for name, count in Counter(lower).items() if name and count > 1}
+    if not all(_may_be_name(cell) for cell in upper if cell.text):
+        return []
+    name = ""
+    spread: list[str] = []
+    for cell, under in zip(upper, lower, strict=True):
+        name = cell.text or name
+        spread.append(cell.text or (name if under in repeated else ""))
+    joined = [(over, under) for over, under in zip(spread, lower, strict=True) if under in repeated]
+    return spread if all(over for over, _ in joined) and len({*joined}) > len(repeated) else []
+
+
 def _filled(row: Sequence[Cell]) -> int:
     return sum(1 for cell in row if cell.text)
 
@@ -373,16 +417,34 @@ def _header_row(grid: Sequence[Sequence[Cell]]) -> int:
     for index, row in enumerate(grid[:_MAX_HEADER_ROW]):
         missing = [column for column in usual if not row[column].text]
         if _filled(row) > 1 and (not missing or missing == usual[:1]):
-            has_figures = any(cell.text and not cell.is_words and not _YEAR.fullmatch(cell.text) for cell in row)
-            named = [above for above in range(index) if has_figures and _names_most(grid[above], usual)]
-            return named[0] if named else index
+            return _incomplete_header(grid, index, usual)
     return next((index for index, row in enumerate(grid) if _filled(row) > 1), 0)
 
 
-def _names_most(row: Sequence[Cell], usual: Sequence[int]) -> bool:
-    """Return whether a row names more than half of the columns, and has nothing but names."""
-    filled = [row[column] for column in usual if row[column].text]
-    return 2 * len(filled) > len(usual) > 2 and all(cell.is_words or _YEAR.fullmatch(cell.text) for cell in filled)
+def _incomplete_header(grid: Sequence[Sequence[Cell]], full: int, usual: Sequence[int]) -> int:
+    """Return the row of names above the first full row of a table if that is a row of data; otherwise the full row.
+
+    A row of data has figures. In a table of words, a row above it is a header if it has a name for most columns and for
+    the last one.
+    """
+    named = [at for at in range(full) if all(_may_be_name(cell) for cell in grid[at] if cell.text)]
+    named = [at for at in named if any(cell.text for cell in grid[at][1:])]
+    if not named:
+        return full
+    best = max(named, key=lambda at: _filled(grid[at]))
+    names_last = bool(grid[best][usual[-1]].text)
+    first, *rows = [[cell.text for cell in row] for row in grid[full:]]
+    if any(cell.text and not _may_be_name(cell) for cell in grid[full]):
+        names_several = names_last or _filled(grid[best][1:]) > 1
+        return best if names_several or has_no_labels(first, rows) else full  # the days of a month may be names
+    has_figures = any(cell.text and not cell.is_words for row in grid[full + 1 :] for cell in row)
+    count = sum(1 for column in usual if grid[best][column].text)
+    return best if names_last and 2 * count > len(usual) > 2 and not has_figures else full
+
+
+def _may_be_name(cell: Cell) -> bool:
+    """Return whether a cell may be a column name: it has words or a year."""
+    return cell.is_words or bool(_YEAR.fullmatch(cell.text))
 
 
 def _join_header_rows(upper: Sequence[str], lower: Sequence[str]) -> list[str]:

@@ -8,6 +8,8 @@ from decimal import ROUND_HALF_UP, Decimal
 
 _LITERAL = re.compile(r'"([^"]*)"|\\(.)|_.|\*.|\[\$([^\]-]*)(?:-[^\]]*)?\]|\[[^\]]*\]')
 _DIGITS = re.compile(r"[0#?][0#?,]*(?:\.[0#?]*)?(?:,+)?")
+_MAX_WRITTEN_OUT = 1e20
+"""A whole number from which on Excel shows powers of ten."""
 _SCIENTIFIC = re.compile(r"E[+-]0+", re.IGNORECASE)
 
 
@@ -76,7 +78,7 @@ def _number(value: float, code: str) -> str:
 def _round_like_excel(number: float, places: int) -> Decimal | float:
     """Round like Excel: from 15 digits, half up. Python would round 2.5 to 2 and 2.675 to 2.67."""
     if not number < 1e15:
-        return number
+        return round_to_stored_digits(number)
     return Decimal(f"{number:.15g}").quantize(Decimal(1).scaleb(-min(places, 12)), ROUND_HALF_UP)
 
 
@@ -106,7 +108,12 @@ def _literals_around(section: str, digits: re.Match[str]) -> tuple[str, str]:
 
 
 def _format_general(value: float) -> str:
-    """Return a number with up to 11 digits, as Excel shows it in a wide cell."""
-    if isinstance(value, int) or (value == int(value) if abs(value) < 1e15 else False):
-        return str(int(value))
-    return f"{value:.11g}"
+    """Return a number as Excel shows it in a wide cell: all digits of a whole number, 11 of another one."""
+    value = round_to_stored_digits(value)
+    return str(value) if isinstance(value, int) else f"{value:.11g}"
+
+
+def round_to_stored_digits(value: float) -> float:
+    """Round a number to the 15 digits that Excel keeps. A file may have 17, such as 1234.5600000000001."""
+    rounded = float(f"{value:.15g}")
+    return int(Decimal(f"{value:.15g}")) if abs(rounded) < _MAX_WRITTEN_OUT and rounded.is_integer() else rounded

@@ -140,10 +140,13 @@ def _add_row(sheet: Sheet, element: Any, budget: CellBudget) -> None:
         right, down = _count(node, "number-columns-spanned"), _count(node, "number-rows-spanned")
         if right > 1 or down > 1:
             sheet.merges.append(Merge(number, len(cells), number + down, len(cells) + right))
-        cells += [cell] * min(_count(node, "number-columns-repeated"), MAX_COLUMNS - len(cells))
+        cells += [cell] * min(_count(node, "number-columns-repeated"), MAX_COLUMNS + 1 - len(cells))
     times = _count(element, "number-rows-repeated")
     # Blank rows are repeated up to the end of the sheet. One of them is enough to separate two tables.
-    for _ in range(min(times, MAX_ROWS + 1) if any(cell.text for cell in cells) else min(times, 2)):
+    times = min(times, MAX_ROWS + 1) if any(cell.text for cell in cells) else min(times, 2)
+    if element.get(f"{_TABLE}visibility") in ("collapse", "filter"):
+        sheet.hidden.update(range(number, number + times))
+    for _ in range(times):
         if not sheet.take(list(cells), budget):
             return
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import date, datetime
 from itertools import islice
-from math import isfinite
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from turnmark.core.plural import count_phrase
 from turnmark.corpora.readers.common.encodings import decode_or_guess
 from turnmark.corpora.readers.common.prose import Unreadable, clean_text, first_line, title_from_name
 from turnmark.corpora.readers.markup.markdown import parse_markdown
@@ -51,15 +51,17 @@ from turnmark.corpora.readers.office.grid import (
     sheet_text,
 )
 from turnmark.corpora.readers.office.grid_tables import tables_in
-from turnmark.corpora.readers.office.number_format import format_value
+from turnmark.corpora.readers.office.number_format import format_value, round_to_stored_digits
 from turnmark.corpora.readers.pictures.collector import PictureCollector
 from turnmark.corpora.readers.registry import ProgressCallback
-from turnmark.corpora.types import Document, Problem
+from turnmark.corpora.tables.data_tables import MAX_COLUMNS as MAX_STORED_COLUMNS
+from turnmark.corpora.types import Document, Problem, TableData
 
 MAX_SHEETS = 500
 _SHEETS_FOLDER = "xl/worksheets/"
 _MAX_STREAMED_BYTES = 4 * 1000**3  # for all sheets when unpacked
 _MERGE = re.compile(rb'mergeCell [^>]*?ref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"')
+_HIDDEN_ROW = re.compile(rb'<(?:\w+:)?row (?=[^>]*?\bhidden="(?:1|true)")[^>]*?\br="(\d{1,7})"')
 _BLANK_FORMULA = re.compile(
     rb'<(?:\w+:)?c r="([A-Z]{1,3})(\d{1,7})"[^<>]{0,200}>\s*'
     rb"<(?:\w+:)?f\b[^<>]{0,300}(?:/>|>([^<]{0,2000})</(?:\w+:)?f>)"
@@ -71,6 +73,7 @@ _HYPERLINK = re.compile(
 _CHUNK_BYTES = 1 << 20
 _MAX_MATCH_BYTES = 4_000
 _MAX_MERGES = 20_000
+_MAX_NUMBERS = 10  # of columns in a remark
 _PROGRESS_INTERVAL_ROWS = 5_000  # between two progress messages
 
 
@@ -125,13 +128,14 @@ def _xlsx_sheets(
             worksheet.reset_dimensions()  # the size that a file states is often wrong
             budget.next_sheet()
             sheet = Sheet(worksheet.title)
+            part = worksheet._worksheet_path.lstrip("/")
+            sheet.hidden = {int(match[1]) - 1 for match in _matches(packed, part, _HIDDEN_ROW)}
             for index, row in enumerate(worksheet.iter_rows()):
                 if index % _PROGRESS_INTERVAL_ROWS == 0:
                     progress(0, 0)
-                if not sheet.take([_cell(cell.value, cell.number_format) for cell in row[:MAX_COLUMNS]], budget):
+                if not sheet.take([_cell(cell.value, cell.number_format) for cell in row], budget):
                     break
             sheet.pack()
-            part = worksheet._worksheet_path.lstrip("/")
             sheet.merges = list(_xlsx_merges(packed, part))
             _note_formulas(sheet, packed, part)
             try:
@@ -154,7 +158,7 @@ def _stored_value(value: object) -> str:
     if isinstance(value, bool):
         return ""
     if isinstance(value, int | float):
-        return str(int(value)) if isfinite(value) and value == int(value) and abs(value) < 1e15 else repr(value)
+        return repr(round_to_stored_digits(value))
     if isinstance(value, datetime):
         return str(value.replace(microsecond=0)).removesuffix(" 00:00:00")
     return value.isoformat() if isinstance(value, date) else ""
@@ -172,6 +176,8 @@ def _note_formulas(sheet: Sheet, packed: zipfile.ZipFile, part: str) -> None:
     for match in _matches(packed, part, _BLANK_FORMULA):
         link = _HYPERLINK.match(html.unescape((match[3] or b"").decode("utf-8", "replace")))
         row, column = int(match[2]) - 1, _column(match[1])
+        if row in sheet.hidden:
+            continue
         if link and row < len(sheet.rows):
             cells = sheet.rows[row]
             cells += [EMPTY_CELL] * (column + 1 - len(cells))
@@ -302,7 +308,7 @@ def _calamine_sheets(book: Any, progress: ProgressCallback, left_out: Counter[st
         sheet = Sheet(metadata.name)
         above, before = found.start or (0, 0)
         for row in found.to_python(skip_empty_area=True):
-            if not sheet.take([_cell(value) for value in row[:MAX_COLUMNS]], budget):
+            if not sheet.take([_cell(value) for value in row], budget):
                 break
         sheet.pack()
         for (top, left), (bottom, right) in (found.merged_cell_ranges or [])[:_MAX_MERGES]:
@@ -332,7 +338,7 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
     quotes = delimiter != "\t" or len(_OPENS.findall(text)) == len(_CLOSES.findall(text))
     sheet, budget = Sheet(""), CellBudget()
     escape = "\\" if quotes and _has_escapes(text, delimiter) else None
-    widths: Counter[int] = Counter()
+    widths: list[tuple[int, int]] = []
     try:
         for row in csv.reader(
             io.StringIO(text, newline=""),
@@ -341,24 +347,39 @@ def read_csv(path: Path, relative: str, progress: ProgressCallback) -> Iterator[
             skipinitialspace=True,
             escapechar=escape,
         ):
-            is_below_header = sheet.count > 0
-            if not sheet.take([cell_of_text(value) for value in row[:MAX_COLUMNS]], budget):
+            cells = [cell_of_text(value) for value in row]
+            if not sheet.take(cells, budget):
                 break
-            widths[len(row)] += bool(row) and is_below_header
+            widths.append((len(row), len(cells)))
     except csv.Error as error:
         raise Unreadable(f"not a table of values ({error}); save it again, or as .txt") from error
     sheet.pack()
-    if sheet.rows and {*+widths} == {len(sheet.rows[0]) + 1} and _has_row_names(sheet.rows):
-        sheet.rows[0].insert(0, EMPTY_CELL)
     progress(0, 0)
-    return documents([sheet], relative, OfficeMetadata(), Counter(), remarks)
+    return documents([sheet], relative, OfficeMetadata(), Counter(), (*remarks, *_align_rows(sheet, widths)))
 
 
-def _has_row_names(rows: Sequence[Sequence[Cell]]) -> bool:
-    """Return whether rows with one cell more than the header begin with their names, as R writes them."""
-    names = [row[0].text for row in rows[1:] if row]
-    reaches_end = any(len(row) > len(rows[0]) for row in rows[1:])  # a delimiter at the end of a row is no cell
-    return len(names) > 1 and reaches_end and len({*names}) == len(names) and all(cell.is_words for cell in rows[0])
+def _align_rows(sheet: Sheet, widths: Sequence[tuple[int, int]]) -> Iterator[str]:
+    """Put the column names above their columns, and yield a remark if rows have more cells than the header.
+
+    If every row has one cell more, the rows begin with their names, as R writes them, or end with a note.
+
+    Args:
+        widths: for each row, the number of its cells with and without blank ones at the end.
+    """
+    rows = sheet.rows
+    width = widths[0][0] if widths else 0
+    wider = [number for number, (_, filled) in enumerate(widths, 1) if filled > width > 1]
+    if not wider or [] in rows:  # a delimiter at the end of a row is no cell
+        return
+    usual = Counter(whole for whole, _ in widths[1:]).most_common(1)[0]
+    names = [row[0].text for row in rows[1:]]
+    is_named = len(names) > 1 and len({*names}) == len(names) and all(cell.is_words for cell in rows[0])
+    if usual == (width + 1, len(widths) - 1) and is_named and 2 * len(wider) > len(widths):
+        rows[0][:] = [EMPTY_CELL, *rows[0]]
+        yield "every row has one cell more than the header; the first cells are read as names of the rows"
+    elif usual[0] <= width + 1:
+        count, first = count_phrase(len(wider), "row"), f"row {wider[0]:,}"
+        yield f"{count} ({first}) with more cells than the header; cells may stand below the name of another column"
 
 
 def _has_escapes(text: str, delimiter: str) -> bool:
@@ -413,19 +434,15 @@ def documents(
         raise Unreadable("empty: there is no value in it")
     document = parse_markdown(markdown, relative, of_site=False, pictures=pictures)
     left_out += Counter(document.left_out)
-    blank = sum(sheet.blank_formulas for sheet in sheets)
-    if blank:
-        left_out["formulas without a stored value"] += blank
-        formulas = "formula has" if blank == 1 else "formulas have"
-        is_or_are = "is" if blank == 1 else "are"
-        what = f"{blank:,} {formulas} no stored value and {is_or_are} blank"
-        remarks = (*remarks, f"{what}; open the file in a spreadsheet program and save it")
+    left_out["formulas without a stored value"] += sum(sheet.blank_formulas for sheet in sheets)
+    left_out["hidden rows"] += sum(sheet.hidden_rows for sheet in sheets)
+    tables = tables_in(document, [table for text in texts for table in text.tables])
     update = {
         "title": said.title or title_from_name(relative),
-        "tables": tables_in(document, [table for text in texts for table in text.tables]),
+        "tables": tables,
         "date": said.date,
         "left_out": dict(+left_out),
-        "remarks": tuple(remarks),
+        "remarks": (*remarks, *_remarks(sheets, tables)),
     }
     yield document.model_copy(update=update)
     for sheet in sheets:
@@ -433,3 +450,25 @@ def documents(
             name = f"the sheet {sheet.name!r}" if sheet.name else "the table"
             rows = sheet.filled_rows
             yield Problem(file=relative, what=f"only the first {rows:,} rows of {name} are read; split it")
+
+
+def _remarks(sheets: Sequence[Sheet], tables: Sequence[TableData]) -> Iterator[str]:
+    """Yield what the owner of a workbook should know: what is missing, and which columns have no name."""
+    if blank := sum(sheet.blank_formulas for sheet in sheets):
+        formulas = "formula has" if blank == 1 else "formulas have"
+        is_or_are = "is" if blank == 1 else "are"
+        what = f"{blank:,} {formulas} no stored value and {is_or_are} blank"
+        yield f"{what}; open the file in a spreadsheet program and save it"
+    for sheet in sheets:
+        if sheet.columns > MAX_COLUMNS:
+            name = f"the sheet {sheet.name!r}" if sheet.name else "the table"
+            yield f"only the first {MAX_COLUMNS:,} of {sheet.columns:,} columns of {name} are read; split it"
+    for table in tables:
+        name = f"a table of the sheet {table.sheet!r}" if table.sheet else "the table"
+        if len(table.columns) > MAX_STORED_COLUMNS:
+            computed = f"{MAX_STORED_COLUMNS:,} of {len(table.columns):,}"
+            yield f"{name}: only the first {computed} columns can be computed with; split it"
+        unnamed = [str(at) for at, label in enumerate(table.columns, 1) if at > 1 and not label]
+        if unnamed and any(table.columns):
+            numbers = ", ".join(unnamed[:_MAX_NUMBERS]) + (", …" if len(unnamed) > _MAX_NUMBERS else "")
+            yield f"{name} has columns without a name: {numbers}"
