@@ -14,10 +14,12 @@ from turnmark.corpora.benchmarks import mtrag
 from turnmark.corpora.benchmarks.mtrag import MtragTask
 from turnmark.corpora.benchmarks.task_ids import canonical_id
 from turnmark.evaluation.benchmarks.mtrag import synthesis
+from turnmark.evaluation.benchmarks.mtrag.rubrics import mtrag_rubrics
 from turnmark.evaluation.synth.synthesis_folder import write_rows
 from turnmark.retrieval.search.opened_index import StoredIndex
 
 Question = MtragTask
+rubrics = mtrag_rubrics
 QuestionSynthesis = synthesis.Questions
 MIN_FAITHFULNESS = synthesis.MIN_FAITHFULNESS
 QUESTIONS_BENCHMARK, SEARCHES_BENCHMARK = "mtrag-s", "mtrag"

@@ -1,2 +1,3 @@
-"""`turnmark check`: a quick measurement of the user's own index, with sentences and synthesized questions of its
-documents. It may import `benchmarks`, `synth` and `runs`; nothing imports it except the command line."""
+"""`turnmark check`: a measurement of the user's own index, with sentences and synthesized questions of its documents,
+or with the user's own questions. It may import `benchmarks`, `synth` and `runs`; nothing imports it except the command
+line."""

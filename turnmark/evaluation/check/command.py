@@ -15,11 +15,25 @@ def run(request: CheckRequest, errors: ErrorCollector) -> None:
     """Check how well the assistant does on your documents.
 
     A model writes questions from sections of the index and the assistant answers them. Without a model,
-    sentences are removed from their passages, and retrieval must find these passages.
+    sentences are removed from their passages, and retrieval must find these passages. With --questions, your own
+    questions are asked, and their replies must contain what you expect.
     """
+    request = _over_index(request, errors)
+    if request.draft_questions is not None:
+        _draft_questions(request, errors)
+    elif request.questions is not None:
+        _check_questions(request, errors)
+    else:
+        _check_index(request, errors)
+
+
+def _check_index(request: CheckRequest, errors: ErrorCollector) -> None:
     from turnmark.evaluation.check.index_check import plan_check, run_check
 
-    checked = plan_check(_over_index(request, errors), errors)
+    for name in ("answers", "fail_under", "junit"):
+        if name in request.typed:
+            errors.add(f"--{name.replace('_', '-')} needs --questions FILE")
+    checked = plan_check(request, errors)
     try:
         result, gave_up = run_check(checked)
     except KeyboardInterrupt:
@@ -35,6 +49,43 @@ def run(request: CheckRequest, errors: ErrorCollector) -> None:
         show_check(result, Console())
     if gave_up:
         raise TurnmarkError(f"{result.failed} questions failed; the same command tries them again")
+
+
+def _check_questions(request: CheckRequest, errors: ErrorCollector) -> None:
+    """Ask your own questions; exit with 1 if a figure is below its threshold."""
+    from rich.console import Console
+
+    from turnmark.evaluation.check.junit import write_junit
+    from turnmark.evaluation.check.questions_check import missed_thresholds, plan_questions, run_questions
+    from turnmark.evaluation.check.questions_report import show_questions
+
+    checked = plan_questions(request, errors)
+    try:
+        result, gave_up = run_questions(checked)
+    except KeyboardInterrupt:
+        notify(f"the replies so far are in {checked.plan.folder}; the same command continues")
+        raise
+    if request.junit is not None:
+        write_junit(result, request.junit)
+    if request.as_json:
+        print_json(result.model_dump(mode="json"))
+    else:
+        show_questions(result, Console())
+    missed = list(missed_thresholds(result, checked.thresholds))
+    if gave_up:
+        missed.append(f"{result.failed} questions have no reply; the same command asks them again")
+    if missed:
+        raise TurnmarkError("\n".join(missed))
+
+
+def _draft_questions(request: CheckRequest, errors: ErrorCollector) -> None:
+    """Write a first file of questions."""
+    from turnmark.evaluation.check.draft_questions import draft_questions, plan_draft
+
+    draft = plan_draft(request, errors)
+    count = draft_questions(draft)
+    command = f"turnmark check {request.index} --questions {draft.path}"
+    notify(f"{count} questions are in {draft.path}; correct them, then: {command}")
 
 
 def _over_index(request: CheckRequest, errors: ErrorCollector) -> CheckRequest:
@@ -56,6 +107,7 @@ def add_check_command(app: typer.Typer) -> None:
     app.command(
         "check",
         cls=RequestCommand,
-        epilog="Examples: turnmark check notes   ·   turnmark check notes --retriever bm25   ·   "
+        epilog="Examples: turnmark check notes   ·   turnmark check notes --draft-questions 30   ·   "
+        "turnmark check notes --questions notes-questions.csv --fail-under facts=.8   ·   "
         "turnmark check notes --generator openai:gpt-4o-mini --budget '$1'",
     )(command_from(CheckRequest, run))

@@ -55,11 +55,12 @@ def _table(result: CheckResult) -> Table:
     ]
     for name, part in rows:
         if part is not None:
-            table.add_row(name, *_share_cells(part))
+            table.add_row(name, *share_cells(part))
     return table
 
 
-def _share_cells(one: Share) -> tuple[str, str, str]:
+def share_cells(one: Share) -> tuple[str, str, str]:
+    """Return the cells of a share: count, share and interval."""
     if one.ci95 is None:
         return "0 of 0", "–", "–"
     low, high = one.ci95

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,10 +15,17 @@ from turnmark.assistant.types import Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.evaluation.benchmarks import index_questions
+from turnmark.evaluation.check.judged_figures import (
+    AGREEMENT_NAME,
+    MIN_AGREEMENT,
+    SUPPORT_NAME,
+    means_of,
+    support_judge,
+)
 from turnmark.evaluation.check.request import MAX_FOUND_RANK, CheckManifest, CheckRequest, check_manifest, place
 from turnmark.evaluation.check.result import CheckResult, QuestionResult, finished_of, share, worst_of
 from turnmark.evaluation.check.sentence_sampling import RemovedSentence, draw_sentences
-from turnmark.evaluation.records import ContextRef, Sample, Score, Summary
+from turnmark.evaluation.records import ContextRef, Sample, Summary
 from turnmark.evaluation.runs.benchmark_run import run_plan
 from turnmark.evaluation.runs.judge_setup import judge_problems
 from turnmark.evaluation.runs.plan import Plan
@@ -39,16 +45,6 @@ from turnmark.retrieval.types import Query, Retriever
 
 UNKNOWN_SHARE = 8 / 30
 """Share of the questions that are asked again with their sections hidden."""
-SUPPORT_METRIC = "rl_f"
-"""The judged metric: faithfulness (MTRAG section 6.3.2)."""
-_SUPPORT_NAME = re.compile(rf"{SUPPORT_METRIC}(\[[^\]]*\])?")
-"""The metric's name, with or without that of a judge; `rl_f[…].idk[…]` is another metric."""
-_AGREEMENT_NAME = re.compile(r"token_recall(\[unicode\])?")
-"""Share of the reference answer's words that an answer contains; in scripts without spaces, of its characters."""
-MIN_AGREEMENT = 0.26
-"""Minimum agreement of a right answer. In MTRAG's human evaluation, .92 of the answers that people found complete and
-appropriate reach it, .14 of random sentences from the same passages, and .73 of the answers that people found
-incomplete: `python -m tests.benchmarks.judging agreeing`."""
 QUESTIONS, SENTENCES = "questions", "sentences"
 
 
@@ -106,9 +102,6 @@ def run_check(checked: CheckPlan) -> tuple[CheckResult, bool]:
 def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: str | None) -> EvalRequest:
     """Return the request of the run over the questions, without its data."""
     embedder = index.manifest.embedder if index is not None else None
-    judge = request.judge
-    if judge != "embedded" and "metrics=" not in judge and not judge.startswith("ragas:"):
-        judge += ("&" if "?" in judge else "?") + f"metrics={SUPPORT_METRIC}"
     changed = {"retriever": retriever} if retriever else {}
     return make_request(
         {
@@ -117,7 +110,7 @@ def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: s
             "benchmark": index_questions.QUESTIONS_BENCHMARK,
             "setting": "rag",
             "counterfactual": True,
-            "judge": (judge,),
+            "judge": (support_judge(request.judge),),
             "embedder": embedder.spec if embedder is not None else None,
             "concurrency": request.concurrency,
             "max_failures": request.max_failures,
@@ -157,14 +150,6 @@ class _CheckRun:
     def samples(self) -> dict[str, Sample]:
         """Return task id -> latest sample."""
         return {sample.id: sample for sample in read_records(self.folder / "predictions.jsonl", Sample)}
-
-    def means_of(self, metric: re.Pattern[str]) -> dict[str, float]:
-        """Return task id -> mean of its scores in the metrics whose names fit."""
-        values: dict[str, list[float]] = {}
-        for score in read_records(self.folder / "scores.jsonl", Score):
-            if metric.fullmatch(score.metric) and score.value is not None:
-                values.setdefault(score.id, []).append(score.value)
-        return {name: sum(scores) / len(scores) for name, scores in values.items()}
 
 
 def _result(
@@ -336,7 +321,11 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
     if len(tasks) < wanted:
         tried = f" after {report.attempts} tries; questions/rejects.jsonl says why" if report is not None else ""
         notes.append(f"{len(tasks)} questions, not {wanted}: no more passed the filters{tried}")
-    samples, support, agreement = ran.samples(), ran.means_of(_SUPPORT_NAME), ran.means_of(_AGREEMENT_NAME)
+    samples, support, agreement = (
+        ran.samples(),
+        means_of(ran.folder, SUPPORT_NAME),
+        means_of(ran.folder, AGREEMENT_NAME),
+    )
     asked: list[QuestionResult] = []
     for suffix, chosen in (("", tasks), (HIDDEN_SUFFIX, hidden)):
         for task in chosen:

@@ -6,6 +6,8 @@
     OUT/answers-HASH/        a run over the questions, one for each configuration of the assistant
     OUT/retrieval-HASH/      a run over the sentences, one for each retriever
 
+With `--questions FILE` there is no manifest, and `OUT/answers-HASH/` is a run over the questions of the file.
+
 Another configuration of the assistant gets a separate run over the same questions.
 """
 
@@ -39,6 +41,28 @@ class CheckRequest(Request):
         str, typer.Argument(metavar="[INDEX]", help="Index to check; default: --index, or the only index")
     ] = ""
     assistant: ConfigOverIndex = AssistantConfig()
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Your own questions: a table with the column question, and facts, answer, document …"
+        ),
+    ] = None
+    draft_questions: Annotated[
+        int | None,
+        Field(ge=1),
+        typer.Option(metavar="N", help="Write N questions for you to correct to --questions FILE, and ask nothing"),
+    ] = None
+    answers: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Score these replies of another system: records with question and answer"),
+    ] = None
+    fail_under: Annotated[
+        tuple[str, ...],
+        typer.Option(metavar="FIGURE=SHARE", help="Exit with 1 below this share, e.g. facts=.8; repeatable"),
+    ] = ()
+    junit: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML, one test per question")
+    ] = None
     judge: Annotated[str, typer.Option(metavar="SPEC", help="Judge of whether passages support the answers")] = (
         "embedded"
     )

@@ -51,6 +51,7 @@ class DeclaredBenchmark:
         suite: further runs of the suite `full`: name of the run -> task and setting (None: the default).
         judges: the judges of its paper.
         examples: command lines for the help of `eval` and `score`.
+        command: the command that runs it, if that is not `eval`; the help of `eval` does not list it.
     """
 
     name: str
@@ -62,6 +63,7 @@ class DeclaredBenchmark:
     suite: Mapping[str, tuple[str | None, str | None]] = field(default_factory=dict)
     judges: JudgePreset | None = None
     examples: tuple[str, ...] = ()
+    command: str = "eval"
 
     def find_data(self, folder: Path | None) -> None:
         """Raise RequestError if the folder does not contain the benchmark's data."""
@@ -79,6 +81,11 @@ def load(place: str) -> Any:
 def benchmarks() -> Mapping[str, DeclaredBenchmark]:
     """Return the benchmarks of this package by name."""
     return {benchmark.name: benchmark for benchmark in load(f"{TABLES_MODULE}:BENCHMARKS")}
+
+
+def evaluated_benchmarks() -> list[str]:
+    """Return the names of the benchmarks of this package that `eval` runs."""
+    return [name for name, declared in benchmarks().items() if declared.command == "eval"]
 
 
 def name_clusters(benchmark: str = "", count: int = 2) -> str:

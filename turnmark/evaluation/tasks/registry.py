@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from turnmark.core.errors import ErrorCollector, RequestError, unknown_name
-from turnmark.evaluation.tasks.declarations import benchmarks
+from turnmark.evaluation.tasks.declarations import benchmarks, evaluated_benchmarks
 
 if TYPE_CHECKING:
     from turnmark.evaluation.tasks.task import Task
@@ -23,7 +23,11 @@ RETRIEVAL = "retrieval"
 
 def benchmark_names() -> list[str]:
     """Return the names that `eval` accepts: our benchmarks, those of entry points, and `all`. Imports no benchmark."""
-    return [*benchmarks(), *(point.name for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)), "all"]
+    return [
+        *evaluated_benchmarks(),
+        *(point.name for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)),
+        "all",
+    ]
 
 
 @lru_cache(maxsize=16)

@@ -18,7 +18,7 @@ from turnmark.core.flags import AsJson, FlattenMark, Request, split_names
 from turnmark.core.record import Record
 from turnmark.corpora.benchmarks.task_ids import canonical_id
 from turnmark.corpora.types import Problem
-from turnmark.evaluation.tasks.declarations import benchmarks
+from turnmark.evaluation.tasks.declarations import evaluated_benchmarks
 from turnmark.evaluation.tasks.shared_options import (
     BudgetOption,
     Concurrency,
@@ -72,7 +72,7 @@ class EvalRequest(Request):
         str,
         typer.Argument(
             metavar="BENCHMARK",
-            help=f"{', '.join(benchmarks())}, all; or your own, e.g. python:pkg.mod:Class",
+            help=f"{', '.join(evaluated_benchmarks())}, all; or your own, e.g. python:pkg.mod:Class",
         ),
     ]
     predictions: Annotated[
