@@ -136,6 +136,7 @@ MATERIAL: dict[str, Maker] = {
     "documents": documents,
     "corpus.jsonl": _corpus,
     "my_retrievers.py": lambda _, target: target.write_text(BEES, encoding="utf-8"),
+    "mine.csv": lambda _, target: target.write_text(f"question,facts\n{ONE_QUESTION},/starter/\n", encoding="utf-8"),
     "mt-rag-benchmark": _clone,
     "inscoqa": _of_demo("inscoqa"),
     "compound-qa": _of_demo("compound-qa"),

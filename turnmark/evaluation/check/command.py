@@ -14,9 +14,8 @@ from turnmark.evaluation.check.request import CheckRequest
 def run(request: CheckRequest, errors: ErrorCollector) -> None:
     """Check how well the assistant does on your documents.
 
-    A model writes questions from sections of the index and the assistant answers them. Without a model,
-    sentences are removed from their passages, and retrieval must find these passages. With --questions, your own
-    questions are asked, and their replies must contain what you expect.
+    Asks your own questions (--questions), or questions that a model writes from sections of the index. Without both,
+    sentences are removed from their passages, and retrieval must find these passages.
     """
     request = _over_index(request, errors)
     if request.draft_questions is not None:
@@ -107,7 +106,6 @@ def add_check_command(app: typer.Typer) -> None:
     app.command(
         "check",
         cls=RequestCommand,
-        epilog="Examples: turnmark check notes   ·   turnmark check notes --draft-questions 30   ·   "
-        "turnmark check notes --questions notes-questions.csv --fail-under facts=.8   ·   "
+        epilog="Examples: turnmark check notes   ·   turnmark check notes --questions mine.csv   ·   "
         "turnmark check notes --generator openai:gpt-4o-mini --budget '$1'",
     )(command_from(CheckRequest, run))

@@ -36,7 +36,7 @@ _HEADING_LINES = re.compile(r"^#{1,6} .*$|^.+\n(?:={3,}|-{3,})$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Draft:
+class QuestionDraft:
     """A checked request for a file of questions."""
 
     request: CheckRequest
@@ -45,7 +45,7 @@ class Draft:
     count: int
 
 
-def plan_draft(request: CheckRequest, errors: ErrorCollector) -> Draft:
+def plan_draft(request: CheckRequest, errors: ErrorCollector) -> QuestionDraft:
     """Check a request.
 
     Raises:
@@ -60,10 +60,10 @@ def plan_draft(request: CheckRequest, errors: ErrorCollector) -> Draft:
     errors.raise_all()
     assert index is not None
     assert request.draft_questions is not None
-    return Draft(request, index, path, request.draft_questions)
+    return QuestionDraft(request, index, path, request.draft_questions)
 
 
-def draft_questions(draft: Draft) -> int:
+def draft_questions(draft: QuestionDraft) -> int:
     """Write the file, and return the number of questions.
 
     Raises:
@@ -80,7 +80,7 @@ def draft_questions(draft: Draft) -> int:
     return len(rows)
 
 
-def _from_model(draft: Draft) -> Iterator[Mapping[str, str]]:
+def _from_model(draft: QuestionDraft) -> Iterator[Mapping[str, str]]:
     request, folder = draft.request, Path("checks") / f"{draft.index.manifest.name}-draft"
     synth = SynthRequest(
         index=request.index,
@@ -98,7 +98,7 @@ def _from_model(draft: Draft) -> Iterator[Mapping[str, str]]:
         yield {"question": task.question, "answer": task.reference, "document": span.document if span else ""}
 
 
-def _from_documents(draft: Draft) -> Iterator[Mapping[str, str]]:
+def _from_documents(draft: QuestionDraft) -> Iterator[Mapping[str, str]]:
     """Yield questions, taking one from each document in turn, in an order that the seed decides."""
     store, chance = draft.index.store, random.Random(draft.request.seed)
     documents = [entry.document for entry in store.documents()]

@@ -49,12 +49,12 @@ def find_facts(facts: Iterable[str], reply: str) -> list[bool]:
     """Return for each fact whether a reply states it.
 
     A fact is a regular expression between slashes, or words and numbers. One of its alternatives, separated by a
-    vertical bar, is enough. All of its words and numbers must be in one sentence, item or row of the reply, in any order.
-    Case, emphasis and citation marks do not matter, and numbers are compared by value: "1,200" is "1200".
+    vertical bar, is enough. All of its words and numbers must be in one sentence, item or row of the reply, in any
+    order. Case, emphasis and citation marks do not matter, and numbers are compared by value: "1,200" is "1200".
     """
     plain = strip_citations(reply)
     bare = _EMPHASIS.sub("", plain)
-    pieces = [_Statement(piece) for piece in _pieces(bare)]
+    pieces = [_ReplyPiece(piece) for piece in _pieces(bare)]
     return [_is_stated(fact, plain, bare, pieces) for fact in facts]
 
 
@@ -64,7 +64,7 @@ def _pieces(text: str) -> list[str]:
     return found + [line for _, line in lines(text) if _ITEM.match(line)]
 
 
-class _Statement:
+class _ReplyPiece:
     """A sentence or line of a reply, prepared for comparison."""
 
     def __init__(self, text: str) -> None:
@@ -83,7 +83,7 @@ class _Statement:
         return self.words.issuperset(word for word in comparable_words(fact) if not word[0].isdigit())
 
 
-def _is_stated(fact: str, plain: str, bare: str, pieces: list[_Statement]) -> bool:
+def _is_stated(fact: str, plain: str, bare: str, pieces: list[_ReplyPiece]) -> bool:
     pattern = _PATTERN.fullmatch(fact)
     if pattern:
         forms = (plain, bare, " ".join(bare.split()))

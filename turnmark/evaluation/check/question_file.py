@@ -51,7 +51,7 @@ def _text(value: object) -> object:
 
 
 Facts = Annotated[tuple[str, ...], BeforeValidator(_facts)]
-Text = Annotated[str, BeforeValidator(_text)]
+CellText = Annotated[str, BeforeValidator(_text)]
 
 
 class OwnQuestion(Record):
@@ -59,15 +59,17 @@ class OwnQuestion(Record):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    question: Text = Field(min_length=1)
-    answer: Text = Field(default="", description="reference answer, whose words the reply should have")
+    question: CellText = Field(min_length=1)
+    answer: CellText = Field(default="", description="reference answer, whose words the reply should have")
     facts: Facts = Field(default=(), description="what the reply must state, see `find_facts`")
     wrong: Facts = Field(default=(), alias="not", description="what the reply must not state")
-    document: Text = Field(default="", description="path of the document with the answer, or its end")
+    document: CellText = Field(default="", description="path of the document with the answer, or its end")
     unanswerable: Annotated[bool, BeforeValidator(_yes_or_no)] = Field(
         default=False, description="whether the documents do not answer it, so that the reply must say so"
     )
-    conversation: Text = Field(default="", description="name of the conversation; empty if it has no other question")
+    conversation: CellText = Field(
+        default="", description="name of the conversation; empty if it has no other question"
+    )
     order: float | None = Field(default=None, description="place in the conversation; default: that in the file")
     place: str = Field(default="", description="where it is in the file, such as `row 7`")
 

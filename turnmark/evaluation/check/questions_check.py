@@ -274,9 +274,8 @@ def _outcomes(questions: Mapping[str, OwnQuestion], folder: Path) -> list[Questi
 
 def _outcome(own: OwnQuestion, sample: Sample | None, met: Mapping[str, bool]) -> QuestionOutcome:
     if sample is not None and sample.kind == MISSING_KIND:  # a system must not gain by leaving questions out
-        conditions = own.conditions
-        met = dict.fromkeys(conditions, False)
-        right = False if conditions else None
+        met = dict.fromkeys(own.conditions, False)
+        right = False if own.conditions else None
         return QuestionOutcome(place=own.place, question=own.question, right=right, met=met, why=("has no reply",))
     if sample is None or sample.status != "done":
         reason = (sample.reason or sample.status) if sample else "it was not asked"

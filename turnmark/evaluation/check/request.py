@@ -43,37 +43,33 @@ class CheckRequest(Request):
     assistant: ConfigOverIndex = AssistantConfig()
     questions: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="Your own questions: a table with the column question, and facts, answer, document …"
-        ),
+        typer.Option(metavar="FILE", help="Your own questions, e.g. mine.csv"),
     ] = None
     draft_questions: Annotated[
         int | None,
         Field(ge=1),
-        typer.Option(metavar="N", help="Write N questions for you to correct to --questions FILE, and ask nothing"),
+        typer.Option(metavar="N", help="Draft N questions"),
     ] = None
     answers: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Score these replies of another system: records with question and answer"),
+        typer.Option(metavar="FILE", help="Replies of another system to score", hidden=True),
     ] = None
     fail_under: Annotated[
         tuple[str, ...],
-        typer.Option(metavar="FIGURE=SHARE", help="Exit with 1 below this share, e.g. facts=.8; repeatable"),
+        typer.Option(metavar="FIGURE=SHARE", help="Fail below, e.g. facts=.8; repeatable"),
     ] = ()
-    junit: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML, one test per question")
-    ] = None
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Results as JUnit XML", hidden=True)] = None
     judge: Annotated[str, typer.Option(metavar="SPEC", help="Judge of whether passages support the answers")] = (
         "embedded"
     )
     n: Annotated[int, Field(ge=1), typer.Option("--n", metavar="N", help="Number of questions")] = 30
-    seed: Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed of the questions")] = 0
+    seed: Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed of the questions", hidden=True)] = 0
     concurrency: Concurrency = 16
     max_failures: MaxFailures = None
     budget: BudgetOption = None
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Folder; the same command resumes it, and another configuration joins it"),
+        typer.Option(metavar="DIR", help="Folder; the same command resumes it"),
     ] = None
     as_json: AsJson = False
 
