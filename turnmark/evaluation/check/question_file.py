@@ -50,7 +50,7 @@ def _text(value: object) -> object:
     return str(value).strip() if isinstance(value, (str, int, float)) else value
 
 
-Facts = Annotated[tuple[str, ...], BeforeValidator(_facts)]
+FactCells = Annotated[tuple[str, ...], BeforeValidator(_facts)]
 CellText = Annotated[str, BeforeValidator(_text)]
 
 
@@ -61,8 +61,8 @@ class OwnQuestion(Record):
 
     question: CellText = Field(min_length=1)
     answer: CellText = Field(default="", description="reference answer, whose words the reply should have")
-    facts: Facts = Field(default=(), description="what the reply must state, see `find_facts`")
-    wrong: Facts = Field(default=(), alias="not", description="what the reply must not state")
+    facts: FactCells = Field(default=(), description="what the reply must state, see `find_facts`")
+    wrong: FactCells = Field(default=(), alias="not", description="what the reply must not state")
     document: CellText = Field(default="", description="path of the document with the answer, or its end")
     unanswerable: Annotated[bool, BeforeValidator(_yes_or_no)] = Field(
         default=False, description="whether the documents do not answer it, so that the reply must say so"
