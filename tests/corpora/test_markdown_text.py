@@ -124,7 +124,7 @@ def test_front_matter_title_precedes_the_heading() -> None:
         ("## Head {#id .c}", "## Head"),
         ('Press ++ctrl+"Open file"++ in C++. i++;j++', "Press ctrl+Open file in C++. i++;j++"),
         ('Look: ![x](a.png){ loading=lazy role="img" } [b](c){ .md-button } f{x=1}', "Look: x b f{x=1}"),
-        ("Since [PEP 665][] and [that][pep] a[i][j]", "Since PEP 665 and that a[i][j]"),
+        ("Since [PEP 665][] and [alpha][beta] a[i][j]", "Since [PEP 665][] and [alpha][beta] a[i][j]"),
         ("-   :material-web:{ .lg } __Web__\n\n    [:octicons-arrow-24: See](a.md)", "-   __Web__\n\n    See"),
         (
             '!!! note "Mind the gap"\n\n    Body.\n\n    - item\n\nAfter',
@@ -159,6 +159,34 @@ def test_front_matter_title_precedes_the_heading() -> None:
 )
 def test_removes_site_syntax_and_link_targets(text: str, expected: str) -> None:
     assert markdown.parse_markdown(f"---\ntitle: T\n---\n{text}", "x.md").text.strip() == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "If a<b and c>d then stop; List<String>, Map<K, List<Integer>>, std::vector<std::string> and <T>.",
+        "Press <ENTER> then <Ctrl-C> or <Tab>. Type <yes|no>, <5 mg; git clone <url>.",
+        "Write <timeout>30</timeout>, <!DOCTYPE html> and <?php echo 1 ?>.",
+        "Use === instead of ==, and !== instead of !=. We say x==1, y==2; low == good, high == bad.",
+        "=== Network ===\nText right below.",
+        "Use ++i or i++. Svelte has {#if user}. To quit press ^C",
+        "if [[ -f file ]]; then [alpha][beta]; {{ name }} is a variable.",
+        "| Type |\n|---|\n| Optional<User> |\n| <Esc> |",
+    ],
+)
+def test_keeps_signs_that_only_look_like_markup(text: str) -> None:
+    assert markdown.parse_markdown(f"# Page\n\n{text}\n", "x.md").text == f"# Page\n\n{text}\n"
+
+
+def test_keeps_the_names_of_tags_and_removes_the_tags_that_are_markup() -> None:
+    text = "the <script> tag, <b>bold</b>, <kbd>C</kbd>, <Badge text='x'/>\n\n<Card>\n\nIn it.\n\n</Card>\n\n<ENTER>\n"
+    shown = "the \\<script> tag, bold, C,\n\nIn it.\n\n<ENTER>\n"
+    assert markdown.parse_markdown(text, "x.md").text.replace(", \n", ",\n") == shown
+
+
+def test_keeps_the_words_of_a_line_that_looks_like_the_marker_of_a_box() -> None:
+    text = markdown.parse_markdown("!!! Do not open !!!\n\n::: Important: hot\n\n:::note Colon\n", "x.md").text
+    assert text == "**Do not open !!!**\n\n**Important: hot**\n\n**Note: Colon**\n"
 
 
 def test_removes_navigation_of_html_pages() -> None:

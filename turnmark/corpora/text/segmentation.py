@@ -449,24 +449,33 @@ def _inline() -> MarkdownIt:
     return MarkdownIt("commonmark").enable("strikethrough")
 
 
-_TAG_NAME = re.compile(r"</?([A-Za-z][\w.-]*)")
+_TAG_NAME = re.compile(r"</?([A-Za-z][\w.:-]*)")
 _HTML_TAGS = frozenset(
-    """a abbr acronym address article aside audio b bdi bdo big blockquote br button canvas caption center cite code col
-    colgroup data dd del details dfn div dl dt em embed figcaption figure font footer form h1 h2 h3 h4 h5 h6 header hr i
-    iframe img input ins kbd label li link main map mark meta nav noscript object ol option p picture pre q rp rt ruby s
-    samp script section select small source span strike strong style sub summary sup svg table tbody td template
-    textarea tfoot th thead time tr tt u ul var video wbr""".split()
+    """a abbr acronym address area article aside audio b base bdi bdo big blink blockquote body br button canvas
+    caption center cite code col colgroup data datalist dd del details dfn dialog div dl dt em embed fieldset
+    figcaption figure font footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html i iframe img input
+    ins kbd label legend li link main map mark marquee math menu meta meter nav nobr noscript object ol optgroup option
+    p param picture pre progress q rp rt ruby s samp script search section select small source span strike strong style
+    sub summary sup svg table tbody td template textarea tfoot th thead time title tr tt u ul var video wbr""".split()
+)
+_BOOLEAN_ATTRIBUTES = frozenset(
+    """allowfullscreen async autofocus autoplay checked compact controls default defer disabled hidden loop multiple
+    muted noshade nowrap open readonly required reversed selected""".split()
 )
 
 
 def is_placeholder(tag: str) -> bool:
-    """Return whether an apparent HTML tag is words, such as `<your name>`: not an HTML or JSX name, and without
-    attributes.
+    """Return whether an apparent HTML tag is words, such as `<your name>`, `<ENTER>` or `<b and c>`.
+
+    It is markup if it has the name of an HTML element, or attributes with values, as components of a site have.
     """
     name = _TAG_NAME.match(tag)
-    if name is None or "=" in tag or tag.startswith("</"):
+    if name is None:
+        return not tag.startswith("<!--")
+    attributes = tag[name.end() :].strip("/> \t\n").lower()
+    if "=" in attributes:
         return False
-    return name[1].islower() and "." not in name[1] and name[1] not in _HTML_TAGS
+    return name[1].lower() not in _HTML_TAGS or not _BOOLEAN_ATTRIBUTES.issuperset(attributes.split())
 
 
 _MAX_INLINE_LENGTH = 20_000  # characters; longer text is not a line of prose, and the Markdown parser would take long

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_KINDS = frozenset(
+BOX_KINDS = frozenset(
     """abstract attention bug caution check danger deprecated error example experimental fail failure faq help hint
     important info missing note question quote security seealso success summary tip todo tldr warning""".split()
 )
@@ -13,6 +13,6 @@ _NAMES = {"faq": "FAQ", "tldr": "TL;DR", "todo": "To do", "seealso": "See also"}
 def box_title(kind: str, title: str) -> str:
     """Return the title of a box with its kind as a bold line: `**Warning: Mind the gap**`; empty if it has none."""
     kind, title = kind.lower(), " ".join(title.replace("**", "").split())
-    word = _NAMES.get(kind, kind.capitalize()) if kind in _KINDS and not title.lower().startswith(kind) else ""
+    word = _NAMES.get(kind, kind.capitalize()) if kind in BOX_KINDS and not title.lower().startswith(kind) else ""
     words = ": ".join(filter(None, (word, title)))
     return f"**{words}**" if words else ""

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from html import escape
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,9 @@ def parse_markdown(
     front, body = split_front_matter(without_encoded_data(data_uris.shorten(text) if pictures else text, left_out))
     marked = data_uris.opened_by(mark)
     if of_site:
-        body = strip_site_syntax(body, left_out, is_mdx=relative.lower().endswith(".mdx"))
+        # Only a page with front matter is a template; elsewhere, {{ name }} is text.
+        kept_variables = body == text
+        body = strip_site_syntax(body, left_out, relative.lower().endswith(".mdx"), kept_variables)
     body = strip_inline(place_footnotes(_with_fields(front.fields, body)), partial(render, mark=marked), marked)
     placed = placed_pictures(pictures, data_uris.restored(body).strip("\n") + "\n")
     body = placed.text
@@ -253,7 +256,7 @@ def strip_inline(text: str, render_html: Callable[[str], str], mark: MarkFunctio
     Args:
         mark: returns what is written for a picture, in addition to its words.
     """
-    env: dict[str, Any] = {_MARK: mark}
+    env: dict[str, Any] = {_MARK: mark, _COMPONENTS: _components(text)}
     tokens = block_parser().parse(text, env)
     lines = text.split("\n")
     edits: list[tuple[int, int, list[str]]] = []
@@ -295,7 +298,7 @@ def _edits(
                 yield token.map[0], token.map[1], [""]
                 index = close
         elif token.type == "html_block" and token.map:
-            lone = _LONE_TAG.fullmatch(token.content)
+            lone = _LONE_TAG.fullmatch(token.content) and not _is_words(token.content.strip(), env[_COMPONENTS], True)
             pieces += not lone
             if pieces > MAX_HTML_PIECES:
                 raise Unreadable(
@@ -304,7 +307,8 @@ def _edits(
             if lone:
                 rendered = _picture_words(token.content) + _image_mark(token.content, env[_MARK])
             else:
-                rendered = render_html(token.content)
+                words = partial(_escape_words, components=env[_COMPONENTS])
+                rendered = render_html(_ANY_TAG.sub(words, token.content))
             prefix = _lead(lines[token.map[0]])
             yield token.map[0], token.map[1], [(prefix + line).rstrip() for line in ("", *rendered.split("\n"), "")]
         elif token.type == "tr_open" and token.map:
@@ -373,11 +377,13 @@ def _rewrite_inline(content: str, env: dict[str, Any], navigation: bool = True) 
     mark: MarkFunction = env.get(_MARK, no_mark)
     if navigation and _leads_elsewhere(children):
         return "".join(_picture_marks(children, mark))
-    return _write_inline(children, mark)
+    return _write_inline(children, mark, env.get(_COMPONENTS, frozenset()))
 
 
 _MARK = "mark of a picture"
 """Key under which the environment of the parser has the function that marks pictures."""
+_COMPONENTS = "names of components"
+"""Key under which it has the names of the site's components."""
 
 
 def _picture_marks(children: Sequence[Token], mark: MarkFunction) -> Iterator[str]:
@@ -427,18 +433,22 @@ def _leads_elsewhere(children: Sequence[Token]) -> bool:
     return all(_NAVIGATION.fullmatch(link) for link in words) or (len(words) > 1 and bool(outside.strip()))
 
 
-_UNDEFINED_LINK = re.compile(
-    r"(?<![\w\]])\[([^\[\]\n]{1,200})\](?:\[[^\[\]\n]{0,100}\]|[ ]?\((?:https?:|mailto:|\.{0,2}/|#)[^()\n]{0,300}\))"
+_ADDRESS_WITH_SPACES = re.compile(
+    r"(?<![\w\]])\[([^\[\]\n]{1,200})\][ ]?\((?:https?:|mailto:|\.{0,2}/|#)[^()\n]{0,300}\)"
 )
-"""A link to a reference that the file does not define (a site generator does), or to an address with spaces."""
+"""A link to an address with spaces, which Markdown does not know as a link."""
+_SCHEMES = ("http://", "https://", "ftp://", "mailto:", "tel:", "irc://", "file:///")
 
 
-def _write_inline(children: Sequence[Token], mark: MarkFunction = no_mark) -> str:
+def _write_inline(
+    children: Sequence[Token], mark: MarkFunction = no_mark, components: frozenset[str] = frozenset()
+) -> str:
     pieces: list[str] = []
     linked = 0
+    named = _named_tags(children)
     for token, following in zip_longest(children, children[1:]):
         if token.type == "text":
-            pieces.append(_UNDEFINED_LINK.sub(r"\1", token.content))
+            pieces.append(_ADDRESS_WITH_SPACES.sub(r"\1", token.content))
         elif token.type == "text_special":
             pieces.append(_character(token, following, "".join(pieces[-1:])))
         elif token.type == "code_inline":
@@ -453,10 +463,14 @@ def _write_inline(children: Sequence[Token], mark: MarkFunction = no_mark) -> st
         elif token.type == "html_inline":
             number = following is not None and POWER_PATTERN.fullmatch(following.content)
             raised = number and token.content.lower() == "<sup>" and "".join(pieces[-1:])[-1:].isdigit()
-            pieces.append("^" if raised else _tag_words(token.content))
+            words = f"\\{token.content}" if id(token) in named else _tag_words(token.content, components)
+            pieces.append("^" if raised else words)
             pieces.append(_image_mark(token.content, mark))
         elif token.type in ("link_open", "link_close"):
             linked += 1 if token.type == "link_open" else -1
+            if token.info == "auto" and "@" not in (words := _between_links(children, token)):
+                is_address = words.lower().startswith(_SCHEMES)
+                pieces.append("" if is_address else "<" if token.type == "link_open" else ">")
         else:
             pieces.append(token.markup)
     return re.sub(r"(?<=\S)[ \t]{2,}(?=\S)", " ", "".join(pieces))
@@ -476,16 +490,78 @@ def _character(token: Token, following: Token | None, before: str) -> str:
     return f"\\{token.content}" if is_markup else token.content.replace("\xa0", " ")
 
 
-def _tag_words(source: str) -> str:
+_ANY_TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+
+
+def _components(text: str) -> frozenset[str]:
+    """Return the names in tags that are closed somewhere, or have attributes with values: `<Tabs>`, `<Badge text="a">`.
+
+    Among them are the components of a site generator, which are no HTML elements.
+    """
+    tags = _ANY_TAG.findall(text)
+    names = (_TAG.match(tag) for tag in tags if tag.startswith("</") or tag.endswith("/>") or "=" in tag)
+    return frozenset(name[1] for name in names if name)
+
+
+def _is_words(tag: str, components: frozenset[str], alone: bool = False) -> bool:
+    """Return whether an apparent tag is words. A tag `alone` on its line, or a name in the style of components
+    (`<CardGroup>`, `<my-card>`), is a component if there is one of the name.
+    """
+    name = _TAG.match(tag)
+    if name and name[1] in components and (alone or "-" in name[1] or not (name[1].islower() or name[1].isupper())):
+        return False
+    return is_placeholder(tag)
+
+
+def _escape_words(tag: re.Match[str], components: frozenset[str]) -> str:
+    return escape(tag.group()) if _is_words(tag.group(), components) else tag.group()
+
+
+def _tag_words(source: str, components: frozenset[str]) -> str:
     """Return the replacement of an HTML tag. Text in angle brackets such as `<your name>` is kept."""
+    if _is_words(source, components):
+        return source
     name = _TAG.match(source)
-    if name is None:
-        return ""
-    if name[1].lower() in _SEPARATING_TAGS:
+    if name and name[1].lower() in _SEPARATING_TAGS:
         return " "
-    if name[1].lower() == "img":
-        return _picture_words(source)
-    return source if is_placeholder(source) else ""
+    return _picture_words(source)
+
+
+_UNCLOSED_TAGS = frozenset("br li p td th tr dd dt img hr input wbr source col embed link meta option".split())
+_ENDS_APART, _STARTS_APART = re.compile(r"(?:\A|[\s(\"'“,/])\Z"), re.compile(r"\Z|[\s)\"'”.,;:!?/]")
+
+
+def _named_tags(children: Sequence[Token]) -> set[int]:
+    """Return the `id()` of each tag that a sentence only names, as in "the <script> tag".
+
+    It stands apart as a word does, has no attributes, and nothing opens or closes it.
+    """
+    balance: Counter[str] = Counter()
+    for token in children:
+        if token.type == "html_inline":
+            balance[_tag_name(token)] += -1 if token.content.startswith("</") else 1
+    named = set()
+    for before, token, after in zip((None, *children), children, (*children[1:], None), strict=False):
+        name = _tag_name(token)
+        if token.type != "html_inline" or not balance[name] or " " in token.content or name in _UNCLOSED_TAGS:
+            continue
+        stands_alone = all(each is None or each.type.endswith("break") for each in (before, after))
+        words_before, words_after = before.content if before else "", after.content if after else ""
+        is_apart = _ENDS_APART.search(words_before) and _STARTS_APART.match(words_after)
+        if is_apart and not is_placeholder(token.content) and (not stands_alone or len(children) == 1):
+            named.add(id(token))
+    return named
+
+
+def _tag_name(token: Token) -> str:
+    name = _TAG.match(token.content)
+    return name[1].lower() if name else ""
+
+
+def _between_links(children: Sequence[Token], link: Token) -> str:
+    """Return the text of an automatic link, `<https://example.org>`, by its opening or closing token."""
+    at = next(number for number, token in enumerate(children) if token is link)
+    return children[at + 1 if link.type == "link_open" else at - 1].content
 
 
 def _picture_words(source: str) -> str:

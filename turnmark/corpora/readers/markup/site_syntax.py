@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
-from turnmark.corpora.readers.markup.admonitions import box_title
+from turnmark.corpora.readers.markup.admonitions import BOX_KINDS, box_title
 from turnmark.corpora.readers.markup.mdx import ComponentTags, constants_of, without_javascript
 
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
-_ADMONITION = re.compile(r"(?:!!!|\?\?\?\+?|===[!+]?)[ \t]+(?P<words>[^\n]*)$")
+_ADMONITION = re.compile(r"(?:(?:!!!|\?\?\?\+?)[ \t]+|===[!+]?[ \t]+(?=[\"']))(?P<words>[^\n]*)$")
 _COLONS = re.compile(r":{3,}[ \t]*(?P<words>[^\n]*)$")
 _ALERT = re.compile(r"(?P<quote>(?:>[ \t]?)+)\[!(?P<kind>[\w-]+)(?:\|[^\]\n]*)?\][+-]?[ \t]*(?P<words>[^\n]*)$")
 _COMMENTS = re.compile(
@@ -28,19 +28,20 @@ _COMMENTS = re.compile(
 )
 """Matches comments of Obsidian."""
 _HIGHLIGHT = re.compile(
-    r"(?P<code>`[^`\n]{1,300}`)|(?<![=\w])==(?=[^\s=])(?P<words>[^=\n]{1,300})(?<=[^\s=])==(?![=\w])"
+    r"(?P<code>`[^`\n]{1,300}`)|(?<![=\w])==(?=[\w\"'“(\[*_`~$])(?P<words>[^=\n]{1,300})(?<=[^\s=!<>])==(?![=\w])"
 )
-_BLOCK_ID = re.compile(r"(?:(?<=\S)[ \t]|^)\^[A-Za-z][A-Za-z0-9-]{0,40}[ \t]*$", re.MULTILINE)
+_BLOCK_ID = re.compile(r"(?:(?<=\S)[ \t]|^)\^[A-Za-z][A-Za-z0-9-]{2,40}[ \t]*$", re.MULTILINE)
 _HEADING_ATTRIBUTES = re.compile(
     r"^([ \t>]*#{1,6}[ \t][^\n]*?)[ \t]*\{[ \t]*[#.:-][^{}\n]{0,200}\}[ \t#]*$", re.MULTILINE
 )
 _TAGS = re.compile(
     r"(?:(?P<code>``[^\n]{1,300}?``|`[^`\n]{1,300}`)"
     r"|\{%(?P<tag>[^{}]{0,1000}?)%\}|\{\{[<%](?P<shortcode>[^{}]{0,1000}?)[%>]\}\}"  # template tags
-    r"|\{\{[^{}]{0,1000}?\}\}"  # template variables
-    r"|\{:[^{}\n]{0,300}\}|[ \t]?\{[ \t]*[#.][A-Za-z][^{}\n]{0,200}\}"  # attribute lists
+    r"|(?P<variable>\{\{[^{}]{0,1000}?\}\})"
+    r"|\{:[^{}\n]{0,300}\}|[ \t]?\{[ \t]*[#.][A-Za-z][\w:-]{0,60}"  # attribute lists
+    r"(?:[ \t]+(?:[#.][\w:-]{1,60}|[\w-]{1,30}=(?:\"[^\"\n]{0,200}\"|[^\s{}]{1,200}))){0,20}[ \t]*\}"
     r"|(?<=[)\]`*])\{[ \t]*[A-Za-z][\w-]{0,30}=[^{}\n]{1,200}\}"
-    r"|(?<!\w)\+\+(?P<keys>[\w\"](?:[^\n+]|\+(?!\+)){0,60})\+\+(?!\w)"
+    r"|(?<!\w)\+\+(?P<keys>(?:\"[^\"\n]{1,40}\"|\w[^\s+]{0,40})(?:\+(?:\"[^\"\n]{1,40}\"|\w[^\s+]{0,40})){0,8})\+\+(?!\w)"
     r"|:(?:octicons|fontawesome|material|simple)-[a-z0-9-]{1,60}:(?:\{[^{}\n]{0,200}\})?)(?P<space>[ ]?)"
 )
 _IN_ADDRESS = re.compile(r"(?:\]\(<?|\]:[ \t]*<?|://|=[\"']?)[^\s\"'()<>]*$")
@@ -77,25 +78,27 @@ _FILE = re.compile(r"\w\.\w{1,5}$")
 _NON_WORD = re.compile(r"[/\\=<>$]|\w_\w")
 _CODE = re.compile(r"\d(?:px|vw|vh|r?em|%|x\d)|==|\w(?:--|__)\w")
 """Sizes, conditions and CSS classes."""
-_WIKI_LINK = re.compile(r"!?\[\[(?P<page>[^\[\]|\n]{1,200}?)(?:\\?\|(?P<words>[^\[\]|\n]{1,200}))?\]\](?!\()")
+_WIKI_LINK = re.compile(r"!?\[\[(?![ \t-])(?P<page>[^\[\]|\n]{1,200}?)(?:\\?\|(?P<words>[^\[\]|\n]{1,200}))?\]\](?!\()")
 _PICTURE_NAME = re.compile(r"\.(?:png|jpe?g|webp|gif|bmp|tiff?|svg)$", re.IGNORECASE)
 _MARKUP_SIGN = re.compile(r"[<>\\`]")
 _PAGE_NAME = re.compile(r"^[^ ]*[-/#.][^ ]*$")
 
 
-def strip_site_syntax(text: str, left_out: Counter[str], is_mdx: bool = False) -> str:
+def strip_site_syntax(text: str, left_out: Counter[str], is_mdx: bool, keeps_variables: bool) -> str:
     """Return `text` as plain Markdown. Takes time linear in its length.
 
     Args:
         left_out: counts the comments.
         is_mdx: whether the file is MDX, by its suffix.
+        keeps_variables: whether `{{ name }}` is text.
     """
     constants = constants_of(text) if is_mdx else None
     tags = ComponentTags(is_mdx)
     stretches = []
     for is_code, group in groupby(_lines(_without_html_comments(text, left_out)), key=lambda line: line[1]):
         stretch = "\n".join(line for line, _ in group)
-        stretches.append(stretch if is_code else _without_syntax(stretch, constants, tags, left_out))
+        stripped = stretch if is_code else _without_syntax(stretch, constants, tags, left_out)
+        stretches.append(stripped if is_code else _without_tags(stripped, keeps_variables))
     return "\n".join(stretches)
 
 
@@ -108,7 +111,7 @@ def _without_syntax(text: str, constants: Mapping[str, str] | None, tags: Compon
         return comment["code"] or ("" if follows_space else comment["space"] or "")
 
     text = _COMMENTS.sub(replacement, text) if "%%" in text else text
-    text = _without_tags(_HEADING_ATTRIBUTES.sub(r"\1", without_javascript(text, constants, tags)))
+    text = _HEADING_ATTRIBUTES.sub(r"\1", without_javascript(text, constants, tags))
     text = _HIGHLIGHT.sub(lambda found: found["code"] or found["words"], text) if "==" in text else text
     return _BLOCK_ID.sub("", text) if "^" in text else text
 
@@ -183,21 +186,21 @@ def _marker_words(words: str) -> str:
         title = (quoted[1] or quoted[2] or "").strip()
         return box_title(kind, title) if title or quoted[2] is not None else ""
     attributes = re.search(r"\{[^{}]*\}\s*$", words)
-    rest = words[: attributes.start()] if attributes else words
-    return box_title(kind, " ".join(rest.split()[1:]))
+    said_words = (words[: attributes.start()] if attributes else words).split()
+    is_marker = kind in BOX_KINDS or kind == "details" or (len(said_words) == 1 and said_words[0].islower())
+    return box_title(kind, " ".join(said_words[is_marker:]))
 
 
-def _without_tags(text: str) -> str:
+def _without_tags(text: str, keeps_variables: bool) -> str:
     """Replace the tags in `text` by their visible words."""
 
     def replacement(match: re.Match[str]) -> str:
-        if match["code"]:
+        if match["code"] or (keeps_variables and match["variable"] and not _in_address(text, match.start())):
             return match.group()
         words = (match["keys"] or "").replace('"', "")
         tag = match["tag"] or match["shortcode"]
         if tag:
-            in_address = _IN_ADDRESS.search(text, max(0, match.start() - 300), match.start())
-            words = "" if in_address else _tag_words(tag)
+            words = "" if _in_address(text, match.start()) else _tag_words(tag)
             if words and _opens_paragraph(text, match.start()) and text.startswith("\n", match.end()):
                 return words + "\n"
         doubled = not words and text[match.start() - 1 : match.start()] in ("", " ", "\n")
@@ -205,6 +208,10 @@ def _without_tags(text: str) -> str:
 
     text = _TAGS.sub(replacement, text) if re.search(r"[{:]|\+\+", text) else text
     return _WIKI_LINK.sub(_page_words, text) if "[[" in text else text
+
+
+def _in_address(text: str, start: int) -> bool:
+    return _IN_ADDRESS.search(text, max(0, start - 300), start) is not None
 
 
 def _opens_paragraph(text: str, start: int) -> bool:
