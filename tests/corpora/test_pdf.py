@@ -451,6 +451,14 @@ def test_pages_with_only_page_numbers_are_empty(tmp_path: Path) -> None:
     assert problems(tmp_path) == ["numbers.pdf: empty: there is no text in it"]
 
 
+def test_lines_that_all_pages_repeat_stay_once_if_there_is_little_else(tmp_path: Path) -> None:
+    tickets = [[(50, 700, 12, "Concert of the choir"), (50, 680, 12, f"Seat {seat}")] for seat in range(1, 9)]
+    document = drawn(tmp_path / "a.pdf", tickets, (595, 842))
+    assert document.text.count("Concert of the choir") == 1
+    assert all(f"Seat {seat}" in document.text for seat in range(1, 9))
+    assert document.left_out == {"running headers and page numbers": 7}
+
+
 def test_joins_hyphenated_words_and_splits_ligatures(tmp_path: Path) -> None:
     lines = ["The keeper of the mill opens the office of the con-", "federation, whose flood-", "gates are shut.",
              "A confederation needs flood-gates in its middle line."]  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpora.made import by_pandoc, paragraph, read_one, replaced, run, word
+from tests.corpora.made import book, by_pandoc, paragraph, read_one, replaced, run, with_part, word
 from turnmark.corpora.readers.office.word import embedded_blocks
 
 A = "http://schemas.openxmlformats.org/drawingml/2006/main"
@@ -176,3 +176,64 @@ def test_broken_chart_or_comments_lose_no_text(tmp_path: Path) -> None:
     document = read_one(word(tmp_path / "a.docx", body, {"chart1.xml": "<not closed", "comments.xml": "<"}))
     assert document.text == "Before.\n"
     assert document.left_out == {"broken parts": 2}
+
+
+def _styled(style: str, words: str) -> str:
+    return paragraph(f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>{run(words)}')
+
+
+def test_reads_the_paragraphs_below_the_title_of_a_word_file(tmp_path: Path) -> None:
+    body = "".join(
+        (
+            _styled("Title", "The Mill"), _styled("Title", "Price 4,500 euros"), _styled("Verfasser", "Mira Holm"),
+            paragraph(""), _styled("Date", "3 May 2024"), _styled("Abstract", "The roof leaks."),
+            paragraph(run("Text.")),
+        )
+    )  # fmt: skip
+    styles = (
+        '<w:styles xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main">'
+        '<w:style w:type="paragraph" w:styleId="Verfasser"><w:name w:val="Author"/></w:style>'
+        '<w:style w:type="paragraph" w:styleId="Title"><w:name w:val="Title"/></w:style></w:styles>'
+    )
+    document = read_one(word(tmp_path / "a.docx", body, {"styles.xml": styles}))
+    assert document.title == "The Mill"
+    assert document.text == "Price 4,500 euros\n\nMira Holm\n\n3 May 2024\n\nThe roof leaks.\n\nText.\n"
+
+
+@pytest.mark.parametrize(("suffix", "authors"), [(".tex", "Ann Bee, Carl Dee"), (".org", "Ann Bee; Carl Dee")])
+def test_reads_author_date_and_abstract_of_markup(tmp_path: Path, suffix: str, authors: str) -> None:
+    page = (
+        "---\ntitle: Mill\nauthor: [Ann Bee, Carl Dee]\ndate: May 2024\nabstract: It leaks.\n---\n\n# Roof\n\nText.\n"
+    )
+    text = read_one(by_pandoc(tmp_path / f"a{suffix}", page)).text
+    assert text == f"{authors}\n\nMay 2024\n\n**Abstract**\n\nIt leaks.\n\n# Roof\n\nText.\n"
+
+
+def test_reads_what_a_docbook_shows_below_its_title(tmp_path: Path) -> None:
+    said = (
+        "<author><firstname>Ann</firstname><surname>Bee</surname></author><abstract><para>It leaks.</para></abstract>"
+    )
+    roof = "<section><title>Roof</title><para>T.</para></section>"
+    page = f"<article><info><title>Mill</title>{said}</info>{roof}</article>"
+    (tmp_path / "a.dbk").write_text(page)
+    assert read_one(tmp_path / "a.dbk").text == "Ann Bee\n\n**Abstract**\n\nIt leaks.\n\n# Roof\n\nT.\n"
+
+
+def test_reads_the_fields_below_the_title_of_a_restructured_text(tmp_path: Path) -> None:
+    (tmp_path / "a.rst").write_text(
+        "====\nMill\n====\n\n:Author: Ann Bee\n:Version: 1.7\n:Custom: Field\n\nRoof\n----\n\nT.\n\nGate\n----\n"
+    )
+    text = read_one(tmp_path / "a.rst").text
+    assert text.startswith("Author: Ann Bee\n\nVersion: 1.7\n\nCustom: Field\n\n# Roof")
+
+
+def test_reads_the_other_pages_of_a_book_with_a_damaged_one(tmp_path: Path) -> None:
+    path = book(tmp_path / "a.epub", "<p>The hen is green.</p>")
+    listed = '<item id="b" href="b.xhtml" media-type="application/xhtml+xml"/></manifest><spine><itemref idref="b"/>'
+    replaced(path, "c.opf", "</manifest><spine>", listed)
+    document = read_one(path)
+    assert (document.text.strip(), document.left_out) == ("The hen is green.", {"damaged pages": 1})
+    with_part(path, "b.xhtml", "<p>Das Café ist schön.</p>".encode("latin-1"))
+    assert "Das Café ist schön." in read_one(path).text
+    with_part(path, "b.xhtml", bytes(range(256)))
+    assert read_one(path).left_out == {"damaged pages": 1}

@@ -555,16 +555,52 @@ local function title_and_date(meta)
 end
 
 -- Restore the first section, which pandoc turns into a subtitle if it is the only one.
-local function with_subtitle(doc, is_office)
+local function with_subtitle(doc)
   local subtitle = doc.meta.subtitle
   if not subtitle or stringify(subtitle) == '' then return doc end
-  local words = spaced_words(stringify(subtitle))
-  if is_office then
-    doc.blocks:insert(1, pandoc.Para(words))
-    return doc
-  end
   doc.blocks = doc.blocks:walk({Header = function(header) return pandoc.Header(header.level + 1, header.content) end})
-  doc.blocks:insert(1, pandoc.Header(1, words))
+  doc.blocks:insert(1, pandoc.Header(1, spaced_words(stringify(subtitle))))
+  return doc
+end
+
+-- Return a value of the metadata as blocks. The entries of a list are joined by commas.
+local function value_blocks(value)
+  local kind = pandoc.utils.type(value)
+  if kind == 'Blocks' then return value end
+  if kind ~= 'List' then return pandoc.Blocks({pandoc.Para(kind == 'Inlines' and value or spaced_words(stringify(value)))}) end
+  local words = pandoc.Inlines({})
+  for _, entry in ipairs(value) do
+    if #words > 0 then words:extend({pandoc.Str(','), pandoc.Space()}) end
+    words:extend(pandoc.utils.blocks_to_inlines(value_blocks(entry), {pandoc.Space()}))
+  end
+  return pandoc.Blocks({pandoc.Para(words)})
+end
+
+local shown_fields = pandoc.List({'author', 'institute', 'date', 'version', 'releaseinfo', 'copyright', 'remark', 'abstract'})
+
+-- Write what a document shows below its title, and pandoc takes for metadata, at the beginning of the text.
+local function with_shown_fields(doc, are_labelled)
+  local names, blocks = pandoc.List(), pandoc.Blocks({})
+  if are_labelled then
+    for name in pairs(doc.meta) do
+      local is_ours = name:match('^pictures%-') or name == 'shown-fields' or name == 'title' or name == 'subtitle'
+      if not is_ours and not shown_fields:includes(name) then names:insert(name) end
+    end
+    table.sort(names)
+  end
+  names = shown_fields .. names
+  for _, name in ipairs(names) do
+    local value = doc.meta[name] and value_blocks(doc.meta[name]) or {}
+    local label = name:sub(1, 1):upper() .. name:sub(2)
+    if stringify(value) == '' then
+    elseif are_labelled and #value == 1 and value[1].content then
+      blocks:insert(pandoc.Para(spaced_words(label .. ':') .. {pandoc.Space()} .. value[1].content))
+    else
+      if name == 'abstract' then blocks:insert(pandoc.Para({pandoc.Strong({pandoc.Str(label)})})) end
+      blocks:extend(value)
+    end
+  end
+  doc.blocks = blocks .. doc.blocks
   return doc
 end
 
@@ -576,7 +612,8 @@ function Pandoc(doc)
     picture_bytes = tonumber(stringify(doc.meta['pictures-bytes']))
     marks_pictures = doc.meta['pictures-marked']
   end
-  doc = with_subtitle(doc, bold)
+  doc = with_subtitle(doc)
+  if doc.meta['shown-fields'] then doc = with_shown_fields(doc, stringify(doc.meta['shown-fields']) == 'labelled') end
   doc.blocks = without_heading_lists(doc.blocks)
   doc = doc:walk({traverse = 'topdown', BulletList = without_contents, OrderedList = without_contents})
   doc = doc:walk({Blocks = with_code, BulletList = without_empty_items})

@@ -7,15 +7,17 @@ output, which is read like any other Markdown.
 from __future__ import annotations
 
 import importlib.util
+import posixpath
 import re
 import subprocess
 import sys
 import time
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory, TemporaryFile
+from urllib.parse import unquote
 
 from turnmark.corpora.readers.common.encodings import decode_or_guess
 from turnmark.corpora.readers.common.prose import (
@@ -25,16 +27,20 @@ from turnmark.corpora.readers.common.prose import (
     declared_encoding,
     decode,
     is_said_in,
+    is_utf8,
     parse_text,
 )
 from turnmark.corpora.readers.markup.markdown import parse_markdown
 from turnmark.corpora.readers.office.archive import (
     EPUB,
+    MAX_UNPACKED_BYTES,
     OPEN_DOCUMENT,
     WORD,
     OfficeMetadata,
     check_packed,
+    parse_part,
     read_metadata,
+    read_open_part,
     read_part,
     write_changed,
 )
@@ -159,7 +165,7 @@ def read_odt(path: Path, relative: str, progress: ProgressCallback) -> Document:
 def read_epub(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a book."""
     check_packed(path, EPUB)
-    return _read_prepared(_without_readings, "epub", path, relative, progress)
+    return _read_prepared(_with_readable_pages, "epub", path, relative, progress)
 
 
 def _read_prepared(
@@ -174,18 +180,57 @@ def _read_prepared(
         return document.model_copy(update={"left_out": dict(+(left_out + Counter(document.left_out)))})
 
 
-_READING = re.compile(rb"<(rt|rp)\b[^>]*>.*?</\1\s*>", re.DOTALL)
+_READING = re.compile(r"<(rt|rp)\b[^>]*>.*?</\1\s*>", re.DOTALL)
+_DOCTYPE = re.compile(r"<!DOCTYPE[^<>\[]*\[.*?\]\s*>", re.DOTALL)
+_ENCODING = re.compile(r"<\?xml\b[^>]*\?>")
 _PAGES = (".xhtml", ".html", ".htm")
+_BLANK_PAGE = b'<html xmlns="http://www.w3.org/1999/xhtml"><body></body></html>'
 
 
-def _without_readings(path: Path, made: Path, _: Counter[str]) -> bool:
-    """Write a copy of a book without pronunciation guides (ruby) inside words; return False if there are none."""
+def _with_readable_pages(path: Path, made: Path, left_out: Counter[str]) -> bool:
+    """Write a copy of a book in which every page can be read; return False if the book is such a one.
+
+    A page that is missing or damaged becomes blank, since pandoc would refuse the book. Pronunciation guides (ruby)
+    inside words are left out.
+    """
+    changed: dict[str, bytes] = {}
     with zipfile.ZipFile(path) as book:
-        pages = [name for name in book.namelist() if name.lower().endswith(_PAGES)]
-        changed = {name: _READING.sub(b"", content) for name in pages if b"<rt" in (content := book.read(name))}
+        names = book.namelist()
+        pages = [name for name in names if name.lower().endswith(_PAGES)]
+        for name in dict.fromkeys([*pages, *_listed_pages(book)]):
+            content = read_open_part(book, name, MAX_UNPACKED_BYTES)
+            readable = _readable_page(content)
+            if not readable and (name not in names or book.getinfo(name).file_size):
+                left_out["damaged pages"] += 1
+                changed[name] = _BLANK_PAGE
+            elif readable != content:
+                changed[name] = readable
         if changed:
             write_changed(book, made, changed)
     return bool(changed)
+
+
+def _listed_pages(book: zipfile.ZipFile) -> Iterator[str]:
+    """Yield the names of the pages that the table of a book's parts lists."""
+    for name in [name for name in book.namelist() if name.lower().endswith(".opf")]:
+        tree = parse_part(book, name)
+        for item in tree.iter("{*}item"):
+            if item.get("media-type") == "application/xhtml+xml":
+                place = posixpath.join(posixpath.dirname(name), unquote(str(item.get("href") or "").partition("#")[0]))
+                yield posixpath.normpath(place)
+
+
+def _readable_page(content: bytes) -> bytes:
+    """Return a page in UTF-8 without pronunciation guides and declared entities; empty if it cannot be decoded."""
+    try:
+        text, _ = decode_or_guess(content, declared_encoding(content))
+    except Unreadable:
+        return b""
+    cleaned = _READING.sub("", text) if "<rt" in text else text
+    cleaned = _DOCTYPE.sub("", cleaned) if "<!ENTITY" in cleaned else cleaned
+    if cleaned == text and is_utf8(content):
+        return content
+    return _ENCODING.sub("", cleaned, count=1).encode()
 
 
 def read_rtf(path: Path, relative: str, progress: ProgressCallback) -> Document:
@@ -246,6 +291,9 @@ _INTERPRETED_TEXT = re.compile(
 )
 
 
+_NAME_PART = re.compile(r"</(?:honorific|firstname|givenname|othername|surname|year)>(?=<)")
+
+
 def read_markup(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a text in a markup language."""
     form = _MARKUP[PurePosixPath(relative).suffix.lower()]
@@ -257,6 +305,8 @@ def read_markup(path: Path, relative: str, progress: ProgressCallback) -> Docume
         text = _SIGNATURE.sub(lambda found: f"{found[1]}object:: {found[2].replace('*', chr(92) + '*')}", text)
     elif form == "asciidoc":
         text = with_joined_lists(text)
+    elif form == "docbook":
+        text = _NAME_PART.sub(r"\g<0> ", text)
     if is_xml and "<!ENTITY" in text[:100_000]:
         raise Unreadable("declares XML entities; not opened")
     document = _markup(form, text, path, relative, progress)
@@ -320,6 +370,10 @@ def _document(
     return document.model_copy(update={"title": title, "date": changed})
 
 
+_SHOWN_FIELDS = {"rst": "labelled"} | dict.fromkeys(("latex", "asciidoc", "org", "docbook", "fb2"), "plain")
+"""How formats show authors, date and abstract, which pandoc takes for metadata: with labels, or without."""
+
+
 def _has_title(markdown: str) -> bool:
     return markdown.startswith("---\n") and bool(re.match(r"---\n(?:[^\n]+\n)*?title:", markdown))
 
@@ -339,6 +393,8 @@ def _convert(
     ]  # fmt: skip
     if bold_headings:
         command.append("--metadata=bold-headings=1")
+    if form in _SHOWN_FIELDS:
+        command.append(f"--metadata=shown-fields={_SHOWN_FIELDS[form]}")
     if form == "epub":  # the classes of its code blocks are styles, not languages
         command.append("--metadata=no-languages=1")
     with TemporaryFile() as given, TemporaryFile() as output, TemporaryFile() as errors:

@@ -307,8 +307,8 @@ def _edits(
             if lone:
                 rendered = _picture_words(token.content) + _image_mark(token.content, env[_MARK])
             else:
-                words = partial(_escape_words, components=env[_COMPONENTS])
-                rendered = render_html(_ANY_TAG.sub(words, token.content))
+                escaped = partial(_escape_words, components=env[_COMPONENTS])
+                rendered = render_html(_ANY_TAG.sub(escaped, token.content))
             prefix = _lead(lines[token.map[0]])
             yield token.map[0], token.map[1], [(prefix + line).rstrip() for line in ("", *rendered.split("\n"), "")]
         elif token.type == "tr_open" and token.map:

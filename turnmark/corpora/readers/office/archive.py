@@ -110,7 +110,8 @@ def _check_parts(packed: zipfile.ZipFile, family: FileFamily, streamed: str) -> 
         raise Unreadable(f"not a readable {family.name}: its {family.parts[0]} is missing; {_SAVE_ADVICE}")
     _check_encryption(packed, names, family)
     for part in parts:
-        if part.filename.lower().endswith(_XML):
+        is_page = family is EPUB and part.filename.lower().endswith((".xhtml", ".html", ".htm"))
+        if part.filename.lower().endswith(_XML) and not is_page:  # one damaged page does not refuse a book
             with packed.open(part) as content:
                 head = content.read(_MAX_ENTITY_OFFSET)
             if any(mark in head for mark in _ENTITY):
@@ -246,14 +247,18 @@ class OfficeMetadata:
 
 
 def write_changed(packed: zipfile.ZipFile, made: Path, changed: Mapping[str, bytes], names: Iterable[str] = ()) -> None:
-    """Write a copy of an archive with some parts replaced.
+    """Write a copy of an archive with some parts replaced or added. A damaged part becomes empty.
 
     Args:
         names: the parts to copy; if empty, all.
     """
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as copy:
-        for name in names or packed.namelist():
-            copy.writestr(name, changed[name] if name in changed else packed.read(name))
+        for name in dict.fromkeys((*(names or packed.namelist()), *changed)):
+            copy.writestr(name, changed[name] if name in changed else _whole_part(packed, name))
+
+
+def _whole_part(packed: zipfile.ZipFile, name: str) -> bytes:
+    return read_open_part(packed, name, packed.getinfo(name).file_size)
 
 
 def read_metadata(path: Path) -> OfficeMetadata:

@@ -107,19 +107,51 @@ def with_all_words(path: Path, made: Path, left_out: Counter[str]) -> bool:
             if name == "word/comments.xml":
                 comments = parse_extra(packed, name, left_out)
                 left_out["comments"] += sum(1 for _ in comments.iter("{*}comment")) if comments is not None else 0
-            if _TEXTS.fullmatch(name) and _WRAPPED_TEXT.search(packed.read(name)):
-                tree = parse_part(packed, name)
+            if not _TEXTS.fullmatch(name):
+                continue
+            tree = parse_part(packed, name)
+            has_cover = _write_cover(tree, parse_extra(packed, "word/styles.xml", Counter()))
+            if _WRAPPED_TEXT.search(packed.read(name)):
                 left_out["hidden text"] += _remove_hidden(tree)
                 _write_form_values(tree)
                 _unwrap(tree)
                 _take_out_boxes(tree)
                 _write_objects(tree, packed, name, left_out)
                 _complete_rows(tree)
-                changed[name] = etree.tostring(tree)
+            elif not has_cover:
+                continue
+            changed[name] = etree.tostring(tree)
         if changed:
             strict = {name: with_usual_names(packed.read(name)) for name in packed.namelist() if name.endswith(".rels")}
             write_changed(packed, made, strict | changed)
     return bool(changed)
+
+
+_COVER_STYLES = frozenset(("title", "subtitle", "author", "date", "abstract"))
+
+
+def _write_cover(tree: Any, styles: Any) -> bool:
+    """Remove the styles that open a document, except the first title's, and return whether there were any.
+
+    Pandoc takes leading paragraphs with these styles for metadata, and keeps one title.
+    """
+    names: dict[str, str] = {}
+    for style in styles.iter(f"{_W}style") if styles is not None else ():
+        name = style.find(f"{_W}name")
+        names[str(style.get(f"{_W}styleId"))] = str(name.get(f"{_W}val") if name is not None else "").lower()
+    kept: list[str] = []
+    for paragraph in tree.iter(f"{_W}p"):
+        style = paragraph.find(f"{_W}pPr/{_W}pStyle")
+        said = str(style.get(f"{_W}val")) if style is not None else ""
+        name = names.get(said, said.lower())
+        is_blank = not any(text.text for text in paragraph.iter(f"{_W}t"))
+        if name not in _COVER_STYLES and not is_blank:
+            break
+        if name in _COVER_STYLES and not is_blank:
+            if name != "title" or "title" in kept:
+                style.getparent().remove(style)
+            kept.append(name)
+    return kept not in ([], ["title"])
 
 
 def _remove_hidden(tree: Any) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -22,7 +22,9 @@ _MIN_COUNTING_SHARE = 0.8  # of the pages from which the numbers of a line rise 
 _MAX_PAGES_PER_PAGE = 2  # by which a page number rises from one page to the next
 _MIN_RISING_PAGES = 6  # from which numbers that always rise are not taken for content
 _MAX_DIGITS = 9
+_LETTER = re.compile(r"[^\W\d_]")
 _MAX_TITLE_SHARE = 0.4  # of all pages; a line at the top of more pages is not a slide title
+_MAX_SPARSE_RATIO = 2.5  # of all words of a page to those of its running rows, on a page of little else
 _NUMBER = re.compile(r"\d+|(?<!\S)[ivxlcdm]{1,7}(?!\S)")
 
 
@@ -39,7 +41,37 @@ def drop_running_headers(pages: Sequence[PdfPage]) -> int:
     tops = _PageEdge(pages, [[_margin_row(words, large) for words in each[:_MAX_ROWS]] for each in rows])
     tops.keep_titles(large)
     bottoms = _PageEdge(pages, [[_margin_row(words, large) for words in each[::-1][:_MAX_ROWS]] for each in rows])
-    return tops.drop() + bottoms.drop()
+    running = [
+        {row.base: row for row in (*above, *below)}
+        for above, below in zip(tops.running(), bottoms.running(), strict=True)
+    ]
+    _keep_content(pages, running)
+    for page, dropped in zip(pages, running, strict=True):
+        gone = {word for row in dropped.values() for word in row.words}
+        page.words = [word for word in page.words if word not in gone] if gone else page.words
+    return sum(map(len, running))
+
+
+def _keep_content(pages: Sequence[PdfPage], running: Sequence[dict[float, _MarginRow]]) -> None:
+    """Take the first occurrence of each row out of the running ones if the pages with such rows say little else.
+
+    Badges, tickets and payslips repeat the same lines on every page.
+    """
+    places = defaultdict[str, list[tuple[int, _MarginRow]]](list)
+    sparse = set[int]()
+    for index, (page, rows) in enumerate(zip(pages, running, strict=True)):
+        if len(page.words) < _MAX_SPARSE_RATIO * sum(len(row.words) for row in rows.values()):
+            sparse.add(index)
+        for row in rows.values():
+            places[row.pattern].append((index, row))
+    content = {name for name, found in places.items() if 2 * sum(index in sparse for index, _ in found) > len(found)}
+    if any("#" not in pattern for pattern in content):  # otherwise, the rows are page numbers
+        for found in map(places.__getitem__, filter(_LETTER.search, content)):
+            seen = set[str]()
+            for index, row in found:
+                if row.text not in seen:
+                    seen.add(row.text)
+                    del running[index][row.base]
 
 
 def _rows_of(page: PdfPage) -> list[list[Word]]:
@@ -156,21 +188,15 @@ class _PageEdge:
     def _is_repeated(self, row: _MarginRow) -> bool:
         return any(self._seen[row.key, level] >= self._needed for level in row.levels)
 
-    def drop(self) -> int:
-        """Remove the running rows from the pages, and return their number."""
-        dropped = 0
+    def running(self) -> Iterator[list[_MarginRow]]:
+        """Yield the running rows of each page."""
         for index, (page, rows) in enumerate(zip(self._pages, self._rows, strict=True)):
-            if index in self._titled:
-                continue
-            gone: set[Word] = set()
+            found: list[_MarginRow] = []
             for row, inner in zip(rows, [*rows[1:], None], strict=False):
-                if not self._is_running(page, row, inner):
+                if index in self._titled or not self._is_running(page, row, inner):
                     break
-                gone.update(row.words)
-                dropped += 1
-            if gone:
-                page.words = [word for word in page.words if word not in gone]
-        return dropped
+                found.append(row)
+            yield found
 
     def _is_running(self, page: PdfPage, row: _MarginRow, inner: _MarginRow | None) -> bool:
         """Return whether a row is a running header or footer; `inner` is the next row towards the middle."""
