@@ -100,6 +100,24 @@ def test_computed_answer_is_cited_with_its_statement_and_rows() -> None:
 
 
 @pytest.mark.usefixtures("store")
+def test_revision_of_a_computed_answer_keeps_its_statement_and_may_compute_again() -> None:
+    revision, both = Say(json.dumps({"kind": "revision"})), "Miller: 1,320.00 € [1]; Smith: 80.00 € [2]."
+    more = SUM.replace("Miller", "Smith")
+    said = [UNDERSTOOD, running(SUM), Say("You ordered goods for 1,320.00 € from Miller [2].")]
+    said += [revision, running(more), Say(both), revision, Say("Together 1,400.00 € [1][2].")]
+    with ScriptedServer(*said) as server:
+        chat = assistant_over("t", f"openai:tiny@{server.url}?retries=0", top_k=2).chat()
+        chat.ask(ASKED)
+        second, third = chat.ask("add the same for Smith"), chat.ask("only the sum of both")
+    assert [citation.statement for citation in second.citations] == [SUM, more]
+    assert [citation.statement for citation in third.citations] == [SUM, more]
+    assert third.citations[0].basis == second.citations[0].basis
+    assert second.checks.unsupported == ()
+    assert any(tool["function"]["name"] == "sql" for tool in server.bodies[4]["tools"])
+    assert "> total\n> 1320" in server.bodies[4]["messages"][-1]["content"]
+
+
+@pytest.mark.usefixtures("store")
 def test_names_the_table_of_a_passage_in_the_first_prompt() -> None:
     _, bodies = asked(Say("I see [1]."))
     user = bodies[0]["messages"][-1]["content"]

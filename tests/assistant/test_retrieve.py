@@ -129,7 +129,7 @@ def test_small_context_gets_the_best_sections_and_a_note():
         for size in (1350, 9000)
     )
     found = SectionSearch()(turn, understood_as(question), None, None)
-    prompt, notes = turn_prompt(turn, understood_as(question), found.hits)
+    prompt, notes = turn_prompt(turn, understood_as(question), found)
     assert found.hits
     assert found.parts[0].hits[0].passage.text in found.hits[0].passage.text
     assert f"[{len(found.hits)}]\n" in prompt[-1].content, "all chosen sections fit"

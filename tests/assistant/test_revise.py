@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from tests.assistant.notes import conversation, prompts_of, understanding, with_model
 from tests.opened import assistant_over
 from turnmark.assistant.citations.marks import cited_numbers
+from turnmark.assistant.sessions.conversation import SessionBegan, TurnAnswered
+from turnmark.assistant.sessions.session_files import new_session, read_session
 from turnmark.assistant.steps.revise.edit_rules import apply_requests
-from turnmark.assistant.steps.revise.revise_answer import last_answer
+from turnmark.assistant.steps.understand.earlier_answers import current_versions, last_answer
 from turnmark.assistant.steps.understand.edit_requests import EditRequest, edit_requests, is_instruction
 from turnmark.assistant.types import Event, Reply
 from turnmark.assistant.wording.reply_texts import NEEDS_MODEL_TEXT, NOTHING_TO_CHANGE_TEXT, UNCHANGED_TEXT, UNSURE_TEXT
@@ -209,7 +211,7 @@ def test_model_rewrites_the_answer_with_citations(kitchen):
     reply = assistant.reply(TALK, "in simpler words", events.append)
     assert reply.answer == "".join(event.delta for event in events) == "Red [1]; four minutes [1]."
     assert reply.citations[0].document == "kettle.md"
-    assert {role: usage.calls for role, usage in reply.usage.items()} == {"understand": 1, "revise": 1}
+    assert {role: usage.calls for role, usage in reply.usage.items()} == {"understand": 1, "answer": 1}
     assert (reply.trace.understanding.kind, reply.checks.citations_valid) == ("revision", True)
 
 
@@ -221,7 +223,9 @@ TWO = conversation(
 
 
 def test_revision_of_two_answers_sees_both_and_their_sources(kitchen):
-    assistant = with_model(kitchen, REVISION, "- Red [1]\n- Ada Berg [2]")
+    both = "Put who made the toaster and what the kettle is like in one list."
+    combining = understanding(kind="revision", leans=True, rewrite=both)
+    assistant = with_model(kitchen, {**REVISION, "text": combining}, "- Red [1]\n- Ada Berg [2]")
     asked = prompts_of(assistant)
     reply = assistant.reply(TWO, "put both in one list")
     earlier, _, rest = asked[-1].partition("Sections of the documents:")
@@ -233,21 +237,70 @@ def test_revision_of_two_answers_sees_both_and_their_sources(kitchen):
     )
     assert "kettle.md" in sections
     assert "toaster.md" in sections
-    assert {search.why for search in reply.trace.searches} == {
-        "the sources of the answer", "the sources of an earlier answer", "the question of the answer",
-    }  # fmt: skip
     assert not any("welcome" in search.query for search in reply.trace.searches)
     assert {citation.document for citation in reply.citations} >= {"kettle.md", "toaster.md"}
 
 
-def test_searches_for_the_whole_of_a_long_answer(kitchen):
-    filler = " ".join(f"This is sentence number {n}." for n in range(40))
-    talk = conversation("Tell me all.", f"The kettle is red. {filler} The toaster was made by Ada Berg.")
-    reply = with_model(kitchen, REVISION, AS_TOLD).reply(talk, "in simpler words")
-    queries = [search.query for search in reply.trace.searches if search.why == "the sources of the answer"]
-    assert len(queries) == 8
-    assert "The kettle is red." in queries[0]
-    assert "The toaster was made by Ada Berg." in queries[-1]
+KETTLES = ("Tell me of the kettle.", "The kettle is red. It boils [1].")
+MADE = ("Who made the toaster?", "Ada Berg made the toaster [1].")
+
+
+def answers(*texts: str, kind: str = "question") -> list[dict[str, str]]:
+    """Return the script of turns that are understood as of a kind and answered with these texts."""
+    understood = {"match": "The user's new message:", "text": understanding(kind=kind)}
+    return [each for text in texts for each in (understood, {"match": "Sections of the documents:", "text": text})]
+
+
+def test_revision_shows_the_sources_of_the_answer_without_a_search(kitchen):
+    script = [*answers(KETTLES[1], MADE[1]), *answers("- Ada Berg [1]", "Frau Berg [1]", kind="revision")]
+    chat = with_model(kitchen, *script).chat()
+    asked = prompts_of(chat.assistant)
+    first, second = chat.ask(KETTLES[0]), chat.ask(MADE[0])
+    for instruction in ("as a list", "auf Deutsch"):
+        reply = chat.ask(instruction)
+        assert reply.trace.searches == ()
+        assert [citation.id for citation in reply.citations] == [second.citations[0].id]
+        assert "kettle.md" not in asked[-1], "no answer but the last one is meant"
+    assert "> - Ada Berg [1]\n" in asked[-1], "the marks of the last version number the sections"
+    assert first.citations[0].document == "kettle.md"
+    assert reply.checks.citations_valid
+
+
+def test_revision_shows_the_sources_of_the_earlier_answer_that_it_names(kitchen):
+    script = [*answers(KETTLES[1], MADE[1]), *answers("Ada Berg [1]; the kettle boils [2].", kind="revision")]
+    chat = with_model(kitchen, *script).chat()
+    chat.ask(KETTLES[0])
+    chat.ask(MADE[0])
+    reply = chat.ask("together with what the kettle does")
+    assert [citation.document for citation in reply.citations] == ["toaster.md", "kettle.md"]
+    assert reply.trace.searches == ()
+
+
+def test_replaced_versions_leave_the_conversation_that_is_understood(kitchen):
+    script = [*answers(KETTLES[1]), *answers("- Red [1]", "- Rot [1]", kind="revision"), *answers(MADE[1])]
+    chat = with_model(kitchen, *script).chat()
+    asked = prompts_of(chat.assistant)
+    for message in (KETTLES[0], "as a list", "auf Deutsch", MADE[0]):
+        chat.ask(message)
+    understand, answer = asked[-2:]
+    for prompt in (understand, answer):
+        assert "It boils" not in prompt.partition("Sections of the documents:")[0]
+        assert "> User: as a list\n> User: auf Deutsch\n> Assistant: - Rot" in prompt
+    revised = conversation("What is red?", "The kettle, which boils.", "as a list please", "- The kettle")
+    assert [message.content for message in current_versions(revised)] == [
+        "What is red?", "as a list please", "- The kettle",
+    ]  # fmt: skip
+
+
+def test_a_saved_conversation_keeps_the_sources_of_its_answers(kitchen):
+    session = new_session(SessionBegan(index="n"))
+    reply = with_model(kitchen, *answers(KETTLES[1])).reply([], KETTLES[0])
+    session.record(TurnAnswered(turn=1, question=KETTLES[0], reply=reply))
+    session.close()
+    history = read_session(session.name)[0].history()
+    revised = with_model(kitchen, *answers("Rot [1].", kind="revision")).reply(history, "auf Deutsch")
+    assert revised.trace.searches == ()
+    assert revised.citations[0].text == reply.citations[0].text
 
 
 @pytest.mark.parametrize(("instruction", "searched"), [("add who made the toaster", True), ("make it shorter", False)])

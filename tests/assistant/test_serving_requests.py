@@ -21,8 +21,10 @@ from turnmark.assistant.serving.completions_api import (
 from turnmark.assistant.serving.completions_api import content as markdown_of
 from turnmark.assistant.serving.request_bodies import ChatRequest, RejectedRequest, parse_request, remove_footnotes
 from turnmark.assistant.serving.responses_api import ResponseForm
-from turnmark.assistant.types import Checks, Citation, Event, ProcedureStep, Reply
+from turnmark.assistant.serving.sent_answers import MAX_SENT_ANSWERS, SentAnswers
+from turnmark.assistant.types import AnswerMessage, Checks, Citation, Event, ProcedureStep, Reply
 from turnmark.core.errors import RequestError
+from turnmark.corpora.types import Message
 
 EVIL = "<script>x</script> ![i](https://example.org/p.png) [a](https://example.org) \\[b](https://example.org)"
 
@@ -114,6 +116,23 @@ def reply(answer: str = "It is red. [1] It boils. [2, 3]\n\n1. Boil it. [1]", **
     steps = (ProcedureStep(step="Boil it.", citations=(1,)),)
     fields = {"question": "?", "answer": answer, "procedure": steps, "citations": citations, "decision": "answer"}
     return Reply(**{**fields, "rewrite": "?", "generator": "g", **more})
+
+
+@pytest.mark.parametrize("footnotes", [True, False])
+def test_answer_that_a_client_sends_back_gets_its_reply(footnotes):
+    told = reply("It is *red* <b> [1].\n\n- `pot[1]` boils [2].")
+    sent, markdown = SentAnswers(), markdown_of(told, footnotes)
+    sent.remember(told)
+    request = chat_request(user("What?"), {"role": "assistant", "content": markdown}, user("shorter"))
+    asked, said = sent.recall(request.history)
+    assert type(asked) is Message
+    assert isinstance(said, AnswerMessage)
+    assert said.reply == told
+    other = {"role": "assistant", "content": "Blue."}
+    assert [type(each) for each in sent.recall(chat_request(other, user("x")).history)] == [Message]
+    for n in range(MAX_SENT_ANSWERS):
+        sent.remember(reply(f"Answer {n}."))
+    assert [type(each) for each in sent.recall(request.history)] == [Message, Message], "it was forgotten"
 
 
 def test_citation_marks_become_footnotes_with_sources():

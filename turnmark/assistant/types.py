@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from turnmark.core.record import Record
+from turnmark.corpora.types import Message
 from turnmark.retrieval.tables.table_records import Basis
 
 MessageKind = Literal["question", "conversational", "revision"]
@@ -232,6 +233,13 @@ class Reply(Record):
     def steps(self) -> tuple[ProcedureStep, ...]:
         """The same as `procedure`."""
         return self.procedure
+
+
+class AnswerMessage(Message):
+    """An answer in a conversation, with the reply of which it is the text, so that a revision knows its sources."""
+
+    role: Literal["assistant"] = "assistant"
+    reply: Reply
 
 
 class Event(Record):

@@ -7,6 +7,7 @@ items, table rows and code, with the headings above them.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
@@ -14,6 +15,7 @@ from typing import Literal
 from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
 from turnmark.corpora.tables.markdown_tables import is_numbered_caption, row_text, tables_of
 from turnmark.corpora.text.segmentation import (
+    ASIDE,
     heading_text,
     lines,
     list_items,
@@ -35,6 +37,36 @@ def cited_numbers(text: str) -> list[int]:
             is_range = begin <= end <= begin + 50
             numbers += range(begin, end + 1) if is_range else [begin, end]
     return numbers
+
+
+_SPACED_MARK = re.compile(
+    rf"(?P<before>[ \t]*)(?P<aside>(?={ASIDE})\([^\[]*)?{CITATION_MARK.pattern}(?(aside)\))"
+    r"(?P<after>(?:[ \t]+(?=[.,;:!?]+(?:\s|$)))?)",
+    re.IGNORECASE,
+)
+
+
+def with_numbers(text: str, numbers: Mapping[int, int]) -> str:
+    """Return a text with other numbers in its citation marks outside code.
+
+    Args:
+        numbers: new number by old number. Others are removed; a mark or "(see [1])" without a number left goes, too.
+    """
+
+    def renumbered(match: re.Match[str]) -> str:
+        old = cited_numbers(match.group())
+        new = [numbers[number] for number in old if number in numbers]
+        if new == old:
+            return match.group()
+        if not new:
+            return ""
+        marks = "".join(f"[{number}]" for number in dict.fromkeys(new))
+        aside = match["aside"] or ""
+        return f"{match['before']}{aside}{marks}{')' if aside else ''}{match['after']}"
+
+    pieces = CODE_SPAN.split(text)  # text and code alternate
+    pieces[::2] = [_SPACED_MARK.sub(renumbered, piece) for piece in pieces[::2]]
+    return "".join(pieces)
 
 
 _LEADING_MARKS = re.compile(rf"(?:[ \t]*{CITATION_MARK.pattern})+")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, replace
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 
 from turnmark.assistant.config import EXTRACTIVE_SPEC, AssistantConfig
 from turnmark.assistant.llm.calls.protocols import Generator, traits_of
 from turnmark.assistant.llm.generators.registry import argument_without_folders, open_generator
 from turnmark.assistant.serving.request_bodies import ChatRequest, RejectedRequest, short_name
+from turnmark.assistant.serving.sent_answers import SentAnswers
 from turnmark.assistant.serving.served_indexes import ServedIndexes, open_indexes
 from turnmark.assistant.serving.turn_threads import Turns, turns_at_once
 from turnmark.assistant.turn.assistant import Assistant
@@ -42,10 +44,16 @@ class ServedModel:
     generator: str
     assistant: Callable[[], Assistant]
     turns: Turns
+    sent: SentAnswers = field(default_factory=SentAnswers)
 
-    def events(self, request: ChatRequest) -> AsyncGenerator[Event | Reply | RejectedRequest | None, None]:
-        """Run a turn, as `Turns.events` does."""
-        return self.turns.events(self.assistant, request)
+    async def events(self, request: ChatRequest) -> AsyncGenerator[Event | Reply | RejectedRequest | None, None]:
+        """Run a turn, as `Turns.events` does; earlier answers of this model come with their sources."""
+        request = request.model_copy(update={"history": self.sent.recall(request.history)})
+        async with aclosing(self.turns.events(self.assistant, request)) as events:
+            async for event in events:
+                if isinstance(event, Reply):
+                    self.sent.remember(event)
+                yield event
 
 
 class ServedModels:

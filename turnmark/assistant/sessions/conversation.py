@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter
 
 from turnmark.assistant.citations.marks import cited_numbers
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.types import Citation, Event, Reply, ToolUse
+from turnmark.assistant.types import AnswerMessage, Citation, Event, Reply, ToolUse
 from turnmark.core.record import Record
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.text.segmentation import strip_citations, words
@@ -130,7 +130,7 @@ class Exchange(Record):
 
 
 def messages(exchanges: Iterable[Exchange]) -> list[Message]:
-    """Return the messages of exchanges, oldest first; answers have no citation marks.
+    """Return the messages of exchanges, oldest first; answers have their replies, and no citation marks.
 
     A revision that was rated bad and not edited is left out: the answer before it is used (KIWI section 2.2).
     """
@@ -139,7 +139,7 @@ def messages(exchanges: Iterable[Exchange]) -> list[Message]:
         if exchange.kind == "revise" and exchange.rating == "bad" and exchange.edit is None:
             continue
         turns.append(Message(role="user", content=exchange.question))
-        turns.append(Message(role="assistant", content=exchange.answer))
+        turns.append(AnswerMessage(content=exchange.answer, reply=exchange.reply))
     return turns
 
 

@@ -128,6 +128,7 @@ class Evidence:
         message_hits: hits of a compound message searched as one, best first.
         computed: the computations among the evidence, by the id of the passage that shows the result.
         round: number of rounds of searching so far.
+        previous: the answer to revise, with marks that number `hits`, or "" if the message is a question.
         search_on: lets the model that answers search on with tools, or None if no tools are offered. Returns the
             draft, or the evidence to answer from if the model cannot use tools.
     """
@@ -137,6 +138,7 @@ class Evidence:
     message_hits: tuple[Hit, ...] = ()
     computed: Mapping[str, Computation] = field(default_factory=dict)
     round: int = 1
+    previous: str = ""
     search_on: Callable[[Turn, UnderstoodMessage, Evidence, Assessment], Draft | Evidence] | None = None
 
     def report(self, turn: Turn) -> None:

@@ -508,9 +508,13 @@ def heading_text(raw: str) -> str:
 
 _MARK = r"\[\d{1,3}(?:[ \t]*[,;–-][ \t]*\d{1,3})*\]"
 _MARKS = rf"{_MARK}(?:[ \t]*{_MARK})*(?![(\[\]])"
+_LEAD_OF_ASIDE = r"(?:(?:see(?: also)?|cf|siehe|vgl|voir|véase|ver|vedi|zie|sources?|quellen?|sections?)[.:]?[ \t]*)?"
+ASIDE = rf"\({_LEAD_OF_ASIDE}(?:{_MARK}(?:[ \t,;&]|and|und|et)*)+\)"
+"""Parentheses with nothing but citation marks, such as "(see [1])"."""
 _CITATION = re.compile(
-    rf"(?P<code>```.*?```|`[^`\n]*`)|(?<![^\n]){_MARKS}(?:[ \t]+|(?=:|\n|\Z))|(?<![ \t])[ \t]*(?<![\[\]]){_MARKS}",
-    re.DOTALL,
+    rf"(?P<code>```.*?```|`[^`\n]*`)|(?P<aside>[ \t]*{ASIDE})"
+    rf"|(?<![^\n]){_MARKS}(?:[ \t]+|(?=:|\n|\Z))|(?<![ \t])[ \t]*(?<![\[\]]){_MARKS}",
+    re.DOTALL | re.IGNORECASE,
 )
 _ONE_MARK = re.compile(r"[ \t]*\[(\d{1,3})\]")
 _INDEX = re.compile(r"\.\w|\w|[ \t]*[-+*/=]")
@@ -524,7 +528,7 @@ _LINK_TARGET = re.compile(r":[ \t]*<?(?:https?:|/|www\.)")
 
 
 def strip_citations(text: str, most: int | None = None, least: int = 1) -> str:
-    """Return a text without its citation marks ([1], [2, 3], [1][4]) and the space before each.
+    """Return a text without its citation marks ([1], [2, 3], [1][4], (see [1])) and the space before each.
 
     Markdown links and their targets, code, indices (`arr[1].x`, `arr[1] is`) and words in brackets stay.
 
@@ -541,7 +545,8 @@ def strip_citations(text: str, most: int | None = None, least: int = 1) -> str:
             return run
         if most is None:
             return ""
-        return _ONE_MARK.sub(lambda mark: "" if least <= int(mark[1]) <= most else mark.group(), run).rstrip()
+        kept = _ONE_MARK.sub(lambda mark: "" if least <= int(mark[1]) <= most else mark.group(), run).rstrip()
+        return "" if match["aside"] and not _ONE_MARK.search(kept) else kept
 
     return _CITATION.sub(keep, text)
 

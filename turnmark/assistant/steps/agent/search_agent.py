@@ -122,7 +122,9 @@ def _near_best(hits: Sequence[Hit]) -> list[Hit]:
 
 
 def _without_tools(turn: Turn, evidence: Evidence) -> Evidence:
-    """Return the evidence with the sections in full that were only named."""
+    """Return the evidence with the sections in full that were only named; a revision has the sections that it needs."""
+    if evidence.previous:
+        return evidence
     hits = tuple(SectionSearch().choose_evidence(turn, evidence.parts))
     turn.report_hits(hits)
     return replace(evidence, hits=hits)
@@ -140,7 +142,7 @@ class _Agent:
     ) -> None:
         self.turn, self.generator, self.tools = turn, generator, tools
         self.sources = tools.sources
-        prompt, notes = turn_prompt(turn, understood, self.sources.hits)
+        prompt, notes = turn_prompt(turn, understood, tools.evidence)
         # The rules about the tools are about as long as their definitions.
         tables = tools.computing.hints() if tools.computing else ""
         named = tools.named_sections()

@@ -28,6 +28,7 @@ from turnmark.assistant.steps.step_results import (
     assess,
 )
 from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.understand.earlier_answers import answers_in, current_versions
 from turnmark.assistant.steps.understand.prompt_languages import language_to_answer
 from turnmark.assistant.types import Decision, ProcedureStep, Understanding, Usage
 from turnmark.assistant.wording.refusals import is_refusal
@@ -61,11 +62,11 @@ class AnswerByModel:
             if isinstance(found, Draft):
                 return found
             evidence = found
-        if not evidence.hits:
+        if not evidence.hits and not evidence.previous:
             draft = refuse(turn, evidence, assessment)
             turn.stream(draft.text)
             return draft
-        prompt, notes = turn_prompt(turn, understood, evidence.hits)
+        prompt, notes = turn_prompt(turn, understood, evidence)
         turn.use("answer", Usage(), *notes)
         written, answer = write_answer(turn.model, prompt, len(evidence.hits), turn.stream)
         return draft_of_model(turn, evidence, assessment, written, answer)
@@ -78,6 +79,8 @@ def draft_of_model(
     turn.use("answer", written.usage, written.note)
     if answer.text:
         draft = Draft(answer.text, assessment, procedure=procedure_in(answer.text), unstated=answer.unstated)
+    elif evidence.previous:
+        draft = Draft(evidence.previous, assessment, procedure=procedure_in(evidence.previous))
     else:  # nothing but the mark
         draft = refuse(turn, evidence, assessment)
         turn.stream(draft.text)
@@ -91,21 +94,25 @@ def draft_of_model(
 
 
 def turn_prompt(
-    turn: Turn, understood: UnderstoodMessage, hits: Sequence[Hit]
+    turn: Turn, understood: UnderstoodMessage, evidence: Evidence
 ) -> tuple[tuple[PromptMessage, ...], list[str]]:
     """Return the messages that ask for a turn's answer, and notes on what was left out.
 
     Earlier messages are always shown: whether a message depends on them is a guess, and "Yes" means nothing without
-    them.
+    them. A revision may go back to an earlier version of the answer.
     """
+    history = turn.history
+    if evidence.previous:
+        history = history[: answers_in(history)[-1]]
     return answer_prompt(
         turn.model,
         understood.understanding,
         turn.message,
-        turn.history,
-        hits,
+        history if evidence.previous else current_versions(history),
+        evidence.hits,
         turn.prompts,
-        language=language_to_answer(turn),
+        evidence.previous,
+        "" if evidence.previous else language_to_answer(turn),
     )
 
 
@@ -123,12 +130,12 @@ def answer_prompt(
 
     Args:
         history: the messages before `message`, or before the answer to revise.
-        previous: the answer to revise, or "" if the message is a question.
+        previous: the answer to revise, with the numbers of `hits` as marks, or "" if the message is a question.
         language: the language to answer in, if the documents are in another one.
     """
     template = load_prompt("answer", prompts)
     interpretation = _interpretation(understood, message)
-    previous_quoted = template.quote(strip_citations(previous))
+    previous_quoted = template.quote(previous)
     room = material_room(generator, template, message, interpretation, previous_quoted)
     notes: list[str] = []
     earlier, left_out = earlier_turns(history, room, template.quote)

@@ -337,7 +337,7 @@ def grow_sections(
     room = tokens
     for hit in hits:
         cost = _token_cost(hit.passage)
-        is_repetition = any(_repeats(hit.passage, better.passage) for better in read)
+        is_repetition = any(repeats(hit.passage, better.passage) for better in read)
         if not is_repetition and (cost <= room or not read):
             read.append(hit)
             room -= cost
@@ -400,7 +400,7 @@ def _add_adjacent_passages(documents: Mapping[str, Sequence[Passage]], read: lis
         before = [passage for passage in documents[first.document] if passage.end <= first.start]
         for passage in (*after[:1], *before[-1:]):
             cost = _token_cost(passage)
-            if cost <= room and not any(_repeats(passage, other.passage) for other in read):
+            if cost <= room and not any(repeats(passage, other.passage) for other in read):
                 read.append(Hit(passage=passage, score=0.0))
                 room -= cost
 
@@ -437,7 +437,7 @@ def _token_cost(passage: Passage) -> int:
     return count_tokens(passage.indexed_text) + PASSAGE_MARK_TOKENS
 
 
-def _repeats(passage: Passage, other: Passage) -> bool:
+def repeats(passage: Passage, other: Passage) -> bool:
     """Return whether a passage is a part of another one in the same document, or a near-copy of one in another
     document."""
     if passage.document == other.document:

@@ -26,6 +26,7 @@ from turnmark.assistant.steps.step_results import UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.collection_questions import collection_question
 from turnmark.assistant.steps.understand.courtesy import is_conversational
+from turnmark.assistant.steps.understand.earlier_answers import current_versions
 from turnmark.assistant.steps.understand.prompt_languages import languages_to_search
 from turnmark.assistant.steps.understand.understand_rules import MAX_PARTS, refers_back, understand, wants_procedure
 from turnmark.assistant.types import MessageKind, Understanding, Usage
@@ -94,7 +95,13 @@ class UnderstandingByModel:
             return UnderstoodMessage(rules, turn.message, "rules")
         titles, count = _titles_to_show(turn, rules)
         prompt, notes = understand_prompt(
-            turn.model, turn.history, turn.message, titles, count, turn.prompts, languages_to_search(turn)
+            turn.model,
+            current_versions(turn.history),
+            turn.message,
+            titles,
+            count,
+            turn.prompts,
+            languages_to_search(turn),
         )
         reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
         if isinstance(reply, Failure):

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from turnmark.assistant.citations.marks import cited_numbers, spaced_sentences
+from turnmark.assistant.citations.marks import spaced_sentences, with_numbers
 from turnmark.assistant.steps.step_results import CheckedDraft, Computation, Draft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.verify.claim_support import Sources, claims_of, match_sentences
 from turnmark.assistant.types import GROUNDED_DECISIONS, Checks, ProcedureStep, SubQuestion
 from turnmark.assistant.wording.refusals import is_refusal
-from turnmark.core.untrusted import CITATION_MARK, CODE_SPAN
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.retrieval.embedding.vector_cache import Embed
-
-_SPACED_MARK = re.compile(rf"(?P<before>[ \t]*){CITATION_MARK.pattern}(?P<after>(?:[ \t]+(?=[.,;:!?]+(?:\s|$)))?)")
 
 
 class Verification:
@@ -46,32 +42,13 @@ class Verification:
 
 def drop_dead_marks(draft: Draft) -> tuple[Draft, bool]:
     """Remove citation numbers without a source from a draft. Return the draft and whether there were any."""
-    repaired, sources = False, len(draft.hits)
-
-    def without_dead_numbers(match: re.Match[str]) -> str:
-        nonlocal repaired
-        numbers = cited_numbers(match.group())
-        valid = _valid_numbers(numbers, sources)
-        if len(valid) == len(numbers):
-            return match.group()
-        repaired = True
-        if not valid:
-            return ""
-        marks = "".join(f"[{number}]" for number in dict.fromkeys(valid))
-        return f"{match['before']}{marks}{match['after']}"
-
-    pieces = CODE_SPAN.split(draft.text)  # text and code alternate
-    for position in range(0, len(pieces), 2):
-        pieces[position] = _SPACED_MARK.sub(without_dead_numbers, pieces[position])
+    sources = range(1, len(draft.hits) + 1)
+    text = with_numbers(draft.text, dict(zip(sources, sources, strict=True)))
     steps: list[ProcedureStep] = []
     for step in draft.procedure:
-        citations = tuple(_valid_numbers(step.citations, sources))
+        citations = tuple(number for number in step.citations if number in sources)
         steps.append(step.model_copy(update={"citations": citations}))
-    return replace(draft, text="".join(pieces), procedure=tuple(steps)), repaired
-
-
-def _valid_numbers(numbers: Sequence[int], sources: int) -> list[int]:
-    return [number for number in numbers if 1 <= number <= sources]
+    return replace(draft, text=text, procedure=tuple(steps)), text != draft.text
 
 
 def check_claims(draft: Draft, question: str, embed: Embed | None) -> Checks:

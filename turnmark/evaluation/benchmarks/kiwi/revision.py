@@ -22,13 +22,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from turnmark.assistant.citations.not_stated_mark import write_answer
 from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError
 from turnmark.assistant.llm.prompts.context_budget import fit_prompt, prompt_room
 from turnmark.assistant.llm.prompts.structured_output import merge_roles, write_text
+from turnmark.assistant.steps.answer.answer_llm import answer_prompt
 from turnmark.assistant.steps.revise.edit_rules import apply_requests
-from turnmark.assistant.steps.revise.revise_answer import revise_by_model
 from turnmark.assistant.steps.understand.edit_requests import edit_requests
-from turnmark.assistant.types import Usage
+from turnmark.assistant.types import Understanding, Usage
 from turnmark.assistant.wording.reply_texts import NEEDS_MODEL_TEXT
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.benchmarks import kiwi
@@ -197,9 +198,11 @@ class Kiwi(KiwiTask):
             return RewrittenAnswer(text, Usage())
         history = [Message(role="user", content=task.session.question)]
         prompts = self.assistant.config.prompts
-        reply, answer, notes = revise_by_model(
-            generator, history, previous, instruction, hits[:MAX_SHOWN_PASSAGES], prompts
-        )
+        about = Understanding(kind="revision", rewrite=instruction, sub_questions=(instruction,))
+        shown = hits[:MAX_SHOWN_PASSAGES]
+        bare = strip_citations(previous)
+        prompt, notes = answer_prompt(generator, about, instruction, history, shown, prompts, bare)
+        reply, answer = write_answer(generator, prompt, len(shown))
         if reply.note:
             notes = [*notes, reply.note]
         return RewrittenAnswer(answer.text or previous, reply.usage, tuple(notes))
