@@ -111,6 +111,18 @@ def test_count_of_zero_can_be_cited():
     assert reply.citations[0].title == "Count of “unicorn”: in none of 3 documents"
 
 
+@pytest.mark.usefixtures("manual")
+def test_refusal_with_a_count_has_its_sources_and_answers_no_part():
+    said = "None of 3 documents mentions it [2]. The documents do not say who rides it [0]. Doors are brown [1]."
+    counting = calling(("grep", {"words": "unicorn"}))
+    reply, _, _ = asked("m", counting, Say(said), message="Who rides the doors with a unicorn?")
+    assert (reply.decision, reply.checks.parts_answered) == ("unknown", None)
+    assert [part.answered for part in reply.sub_questions] == [False]
+    assert reply.answer.startswith("None of 3 documents mentions it [1].")
+    assert [citation.n for citation in reply.citations] == [1, 2]
+    assert reply.citations[0].title == "Count of “unicorn”: in none of 3 documents"
+
+
 @pytest.mark.usefixtures("kitchen")
 def test_given_evidence_is_answered_without_tools():
     given_passage = Passage(id="p", document="p", title="", text="The kettle is red.", start=0, end=18)
@@ -173,10 +185,10 @@ def test_small_context_gets_no_tools():
 def test_sections_found_by_the_model_continue_the_numbering():
     calls = [("search", '{"query": "Ada Berg died"}')]
     reply, bodies, events = asked("n", Say("", calls=calls), Say("In 1931 [2]."))
-    assert reply.answer == "In 1931 [2]."
+    assert reply.answer == "".join(event.delta for event in events) == "In 1931 [1]."
     assert reply.decision == "answer"
-    assert [citation.n for citation in reply.citations] == [1, 2]
-    assert reply.citations[1].document == "berg.md"
+    assert [(citation.n, citation.document) for citation in reply.citations] == [(1, "berg.md")]
+    assert reply.trace.calls[0].found == "1 section [1]", "numbered as in the answer"
     [result] = tools_said(bodies[1])
     assert result.startswith("[2]\n> Ada Berg")
     assert [search.why for search in reply.trace.searches] == ["the message", "the model searches on"]
@@ -283,7 +295,7 @@ def test_repeated_call_ends_the_search():
 def test_model_that_keeps_calling_is_asked_to_answer_from_its_results():
     call = calling(("search", {"query": "Ada Berg died"}))
     reply, bodies, _ = asked("n", call, call, call, Say("In 1931 [2]."))
-    assert reply.answer == "In 1931 [2]."
+    assert reply.answer == "In 1931 [1]."
     assert "[2]\n> Ada Berg" in bodies[-1]["messages"][-1]["content"]
 
 
@@ -324,7 +336,7 @@ def test_answer_omits_thoughts_and_calls_are_cached():
         assistant = assistant_over("n", f"openai:tiny@{server.url}?cache=1", top_k=1)
         first, second = assistant.reply([], KETTLE), assistant.reply([], KETTLE)
         assert len(server.bodies) == 3
-    assert first.answer == second.answer == "In 1931 [2]."
+    assert first.answer == second.answer == "In 1931 [1]."
     assert second.usage["answer"].calls == 0
 
 

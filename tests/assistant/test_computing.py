@@ -87,7 +87,7 @@ def test_computed_answer_is_cited_with_its_statement_and_rows() -> None:
     reply, bodies = asked(running(SUM), Say("You ordered goods for 1,320.00 € from Miller [2]."))
     assert reply.decision == "answer"
     assert reply.checks.unsupported == ()
-    source = reply.citations[1]
+    [source] = reply.citations
     assert (source.document, source.path, source.statement) == ("orders.csv", "orders.csv", SUM)
     assert source.text == "total\n1320"
     [basis] = source.basis
@@ -96,7 +96,7 @@ def test_computed_answer_is_cited_with_its_statement_and_rows() -> None:
     assert "1,200.50 €" in str(basis.rows)
     assert results(bodies[1])[0].startswith("[2]\n> orders")
     assert calls_line(reply.trace.calls) == "1 computation"
-    assert reply.trace.calls[0].found == "1320 [2]"
+    assert reply.trace.calls[0].found == "1320 [1]"
 
 
 @pytest.mark.usefixtures("store")
@@ -303,7 +303,7 @@ def test_session_and_exports_keep_statement_and_rows(tmp_path) -> None:
     session.close()
     [exchange] = read_session(session.name)[0].exchanges
     assert exchange.reply.citations == reply.citations
-    lines = list(provenance_lines(exchange.reply.citations[1]))
+    lines = list(provenance_lines(exchange.reply.citations[0]))
     assert lines[:3] == ["computed with:", f"  {SUM}", "rests on 3 rows of orders:"]
     text = transcript([exchange], "talk")
     assert "sum\\(net" in text or "sum(net" in text.replace("\\", "")

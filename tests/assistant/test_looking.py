@@ -57,11 +57,11 @@ def test_reply_about_a_picture_is_a_numbered_source_that_names_the_picture(notes
     [said] = tools_said(last)
     assert said.startswith("[2]\n> Kettle (kettle.md")
     assert "> [Picture looked at by tiny-served: What is in the corner?]\n> A red square." in said
-    citation = reply.citations[1]
+    [citation] = reply.citations
     assert citation.id.startswith("look:")
     assert [picture.caption for picture in citation.pictures] == ["Weeks by water"]
     assert (reply.checks.unsupported, reply.usage["look"].calls) == ((), 1)
-    assert reply.trace.calls[0].line == "look: 1 › What is in the corner? → A red square. [2]"
+    assert reply.trace.calls[0].line == "look: 1 › What is in the corner? → A red square. [1]"
 
 
 def test_second_picture_of_a_section_is_named_by_its_place(notes):

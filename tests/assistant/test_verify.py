@@ -79,6 +79,7 @@ def test_replies_without_evidence_are_not_checked(decision, answered):
         ("APT keeps each .deb file [1] [7]. It is big [7] .", "APT keeps each .deb file [1]. It is big."),
         ("So [1, 9], so [7-9] and `x[9]`\n```\n[9]\n```\n[9]", "So [1], so and `x[9]`\n```\n[9]\n```\n"),
         ("a [0].", "a."),
+        ("So (see [9]), or so (see [1] [9]).", "So, or so (see [1])."),
         ("a [9]  \nb ; `c ;` [1] ;", "a  \nb ; `c ;` [1] ;"),  # everything else is unchanged
     ],
 )

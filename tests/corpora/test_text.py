@@ -149,6 +149,7 @@ def test_list_items_are_ordered_and_disjoint(text: str) -> None:
         ("Vinegar[1] and salt[2, 3] do it.", "Vinegar and salt do it."),
         ("So it is. [1]\n[1] [2]", "So it is.\n"),
         ("资料[1]和[2]都说明了。", "资料和都说明了。"),
+        ("Rinse it (see [1]), dry it (see the list [2]). (Vgl. [1] und [3])", "Rinse it, dry it (see the list)."),
     ],
 )
 def test_strips_citation_marks(text: str, expected: str) -> None:

@@ -239,7 +239,13 @@ class AnswerMessage(Message):
     """An answer in a conversation, with the reply of which it is the text, so that a revision knows its sources."""
 
     role: Literal["assistant"] = "assistant"
-    reply: Reply
+    reply: Reply = Field(exclude=True, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and (self.role, self.content) == (other.role, other.content)
+
+    def __hash__(self) -> int:
+        return hash((self.role, self.content))
 
 
 class Event(Record):

@@ -69,6 +69,18 @@ def with_numbers(text: str, numbers: Mapping[int, int]) -> str:
     return "".join(pieces)
 
 
+def number_in_order(text: str, sources: int) -> tuple[str, list[int]]:
+    """Number the sources of a text in the order in which it cites them; return the text and their old numbers.
+
+    Args:
+        sources: number of sources. A mark with a higher number keeps it.
+    """
+    cited = dict.fromkeys(cited_numbers(text))
+    order = [number for number in cited if 1 <= number <= sources]
+    numbers = {number: number for number in cited} | {old: new for new, old in enumerate(order, 1)}
+    return with_numbers(text, numbers), order
+
+
 _LEADING_MARKS = re.compile(rf"(?:[ \t]*{CITATION_MARK.pattern})+")
 ITEM_MARK = re.compile(r"[-*•][ \t]+|\d{1,3}[.)][ \t]+")
 """The mark at the beginning of a list item: `- `, `3. ` …"""

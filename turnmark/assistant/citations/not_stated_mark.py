@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from turnmark.assistant.citations.mark_forms import finished_length, with_standard_marks
-from turnmark.assistant.citations.marks import cited_numbers, spaced_sentences
+from turnmark.assistant.citations.marks import cited_numbers, number_in_order, spaced_sentences
 from turnmark.assistant.llm.calls.protocols import Generator, OnText, PromptMessage
 from turnmark.assistant.llm.prompts.structured_output import WrittenText, write_text
 from turnmark.core.record import Record
@@ -62,7 +62,7 @@ def without_mark(text: str) -> str:
 
 
 class MarkFilter:
-    """A receiver of the pieces of an answer that passes them on without the mark.
+    """A receiver of the pieces of an answer that passes them on without the mark, and with sources numbered in order.
 
     Args:
         on_text: receives the pieces, or None if they are dropped.
@@ -92,7 +92,7 @@ class MarkFilter:
         if self._is_discarded is not None and not self._passed and self._is_discarded(self._text):
             self._on_text = None
         text = with_standard_marks(text, self._sources)
-        clean = without_mark(text) if NOT_STATED_MARK in text else text
+        clean, _ = number_in_order(without_mark(text) if NOT_STATED_MARK in text else text, self._sources)
         if self._on_text is not None and len(clean) > self._passed:
             self._on_text(clean[self._passed :])
             self._passed = len(clean)

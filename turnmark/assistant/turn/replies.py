@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from turnmark.assistant.citations.cited_places import cited_page, cited_pictures
+from turnmark.assistant.citations.marks import cited_numbers
 from turnmark.assistant.llm.prompts.tool_definitions import LOOK_ID, is_computed
 from turnmark.assistant.steps.step_results import CheckedDraft, Draft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.types import GROUNDED_DECISIONS, Checks, Citation, Reply, Trace
+from turnmark.assistant.types import Checks, Citation, Reply, Trace
 from turnmark.retrieval.types import Hit
 
 
@@ -16,9 +17,8 @@ def reply_of(turn: Turn, understood: UnderstoodMessage, draft: Draft) -> Reply:
     """Return the reply of a turn; without checks if the draft was not checked yet."""
     judgment, part_judgments = draft.assessment.judgment, draft.assessment.parts
     understanding = understood.understanding
-    citations: list[Citation] = []
-    if judgment.decision in (*GROUNDED_DECISIONS, "clarify"):
-        citations = [_citation(turn, understanding.rewrite, draft, n, hit) for n, hit in enumerate(draft.hits, 1)]
+    cited = draft.hits[: max(cited_numbers(draft.text), default=0)]  # sources are numbered as they are cited
+    citations = [_citation(turn, understanding.rewrite, draft, n, hit) for n, hit in enumerate(cited, 1)]
     return Reply(
         question=turn.message,
         answer=draft.text,

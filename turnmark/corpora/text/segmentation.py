@@ -512,7 +512,7 @@ _LEAD_OF_ASIDE = r"(?:(?:see(?: also)?|cf|siehe|vgl|voir|véase|ver|vedi|zie|sou
 ASIDE = rf"\({_LEAD_OF_ASIDE}(?:{_MARK}(?:[ \t,;&]|and|und|et)*)+\)"
 """Parentheses with nothing but citation marks, such as "(see [1])"."""
 _CITATION = re.compile(
-    rf"(?P<code>```.*?```|`[^`\n]*`)|(?P<aside>[ \t]*{ASIDE})"
+    rf"(?P<code>```.*?```|`[^`\n]*`)|(?P<aside>(?<![ \t])[ \t]*{ASIDE})"
     rf"|(?<![^\n]){_MARKS}(?:[ \t]+|(?=:|\n|\Z))|(?<![ \t])[ \t]*(?<![\[\]]){_MARKS}",
     re.DOTALL | re.IGNORECASE,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ def turn_sample(
         domain=item.domain,
         query=question,
         rewrite=reply.rewrite if reply.rewrite != question else None,
-        contexts=tuple(_context(name, score, reply) for name, score in hits),
+        contexts=tuple(_contexts(hits, reply)),
         prediction=reply.answer,
         marks=max(len(hits), len(reply.citations)),
         procedure=tuple(step.model_dump(mode="json") for step in reply.procedure),
@@ -78,11 +78,15 @@ def turn_sample(
     )
 
 
-def _context(name: str, score: float, reply: Reply) -> ContextRef:
-    """Return a source of a reply; a count over documents, which is in no corpus, includes its text."""
-    cited = (citation for citation in reply.citations if citation.id == name)
-    count = next(cited, None) if is_computed(name) else None
-    return ContextRef(document_id=name, score=score, title=count and count.title, text=count.text if count else None)
+def _contexts(hits: Sequence[tuple[str, float]], reply: Reply) -> Iterator[ContextRef]:
+    """Yield the sources of a reply. A count over documents, which is in no corpus, includes its text; others are left
+    out if the reply does not cite them."""
+    cited = {citation.id: citation for citation in reply.citations}
+    for name, score in hits:
+        if not is_computed(name):
+            yield ContextRef(document_id=name, score=score)
+        elif name in cited:
+            yield ContextRef(document_id=name, score=score, title=cited[name].title, text=cited[name].text)
 
 
 def _is_hedged(reply: Reply) -> bool:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from turnmark.assistant.llm.calls.protocols import Tool
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.core.untrusted import ellipsize, one_line
+from turnmark.corpora.types import Passage
 
 COUNT_ID, SQL_ID, LOOK_ID = "count:", "sql:", "look:"
 """Prefixes of the id of a source that is no passage: a count or a list, the result of a statement, and what a model
@@ -41,6 +42,15 @@ def define_tool(name: str, description: str, needed: str, **arguments: str) -> T
 def is_computed(identity: str) -> bool:
     """Return whether an id belongs to a count, a list, the result of a statement or a look at a picture."""
     return identity.startswith((COUNT_ID, SQL_ID, LOOK_ID))
+
+
+NO_DOCUMENT = "in none of"
+"""Words of the title of a count of something that no document has."""
+
+
+def is_count_of_nothing(passage: Passage) -> bool:
+    """Return whether a source counts something that no document has."""
+    return passage.id.startswith(COUNT_ID) and f": {NO_DOCUMENT}" in passage.title
 
 
 def fitting_lines(made: Callable[[int], list[str]], most: int, tokens: int) -> list[str]:

@@ -19,6 +19,7 @@ from turnmark.assistant.llm.prompts.tool_definitions import (
     COUNT_ID,
     MAX_ARGUMENT_CHARACTERS,
     MAX_NAME_CHARACTERS,
+    NO_DOCUMENT,
     WHERE_DESCRIPTION,
     Result,
     define_tool,
@@ -267,7 +268,7 @@ class DocumentTools:
         held, times = len(occurrences.times), sum(occurrences.times.values())
         line = f"{count_phrase(times, 'time')} in {count_phrase(occurrences.sections, 'section')} of {held:,} of {over}"
         if not times:
-            line = f"in none of {over}"
+            line = f"{NO_DOCUMENT} {over}"
         rows = [
             f"{_name_document(name, occurrences.titles[name])}: {count:,}" for name, count in occurrences.times.items()
         ]

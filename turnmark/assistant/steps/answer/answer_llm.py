@@ -7,17 +7,24 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from turnmark.assistant.citations.marks import cited_numbers, spaced_sentences, without_item_mark
+from turnmark.assistant.citations.marks import (
+    cited_numbers,
+    number_in_order,
+    spaced_sentences,
+    with_numbers,
+    without_item_mark,
+)
 from turnmark.assistant.citations.not_stated_mark import NOT_STATED_MARK, MarkedAnswer, write_answer
 from turnmark.assistant.llm.calls.protocols import Generator, PromptMessage
 from turnmark.assistant.llm.prompts.context_budget import PASSAGE_MARK_TOKENS, count_tokens, material_room
 from turnmark.assistant.llm.prompts.history import earlier_turns
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
 from turnmark.assistant.llm.prompts.structured_output import WrittenText, number_lines
+from turnmark.assistant.llm.prompts.tool_definitions import is_count_of_nothing
 from turnmark.assistant.steps.answer.answer_collection import answer_about_collection
 from turnmark.assistant.steps.answer.answer_quotes import quote_parts, refuse
 from turnmark.assistant.steps.step_results import (
@@ -77,20 +84,25 @@ def draft_of_model(
 ) -> Draft:
     """Return the model's answer as the draft, with the decision corrected to what the answer says."""
     turn.use("answer", written.usage, written.note)
-    if answer.text:
-        draft = Draft(answer.text, assessment, procedure=procedure_in(answer.text), unstated=answer.unstated)
-    elif evidence.previous:
-        draft = Draft(evidence.previous, assessment, procedure=procedure_in(evidence.previous))
+    if answer.text or evidence.previous:
+        text, cited = number_in_order(answer.text or evidence.previous, len(evidence.hits))
+        others = [number for number in range(1, len(evidence.hits) + 1) if number not in cited]
+        hits = tuple(evidence.hits[number - 1] for number in (*cited, *others))
+        draft = Draft(text, assessment, hits, procedure_in(text), unstated=answer.unstated)
+        numbers = {old: new for new, old in enumerate(cited, 1)}
+        turn.calls = [call.model_copy(update={"found": with_numbers(call.found, numbers)}) for call in turn.calls]
+        if not answer.text:
+            turn.stream(text)
     else:  # nothing but the mark
         draft = refuse(turn, evidence, assessment)
         turn.stream(draft.text)
-    decision = decision_of(answer, len(evidence.parts))
+    absences = [number for number, hit in enumerate(evidence.hits, 1) if is_count_of_nothing(hit.passage)]
+    decision = decision_of(answer, len(evidence.parts), absences)
     if decision != assessment.judgment.decision:
         update = {"decision": decision, "reason": "the model, after reading"}
         assessment = replace(assessment, judgment=assessment.judgment.model_copy(update=update))
         assessment.report(turn)
-    draft = replace(draft, hits=evidence.hits, computed=evidence.computed)
-    return replace(draft, assessment=assessment, reasoning=written.reasoning)
+    return replace(draft, assessment=assessment, computed=evidence.computed, reasoning=written.reasoning)
 
 
 def turn_prompt(
@@ -223,15 +235,16 @@ def _paragraphs(body: str) -> list[str]:
     return paragraphs
 
 
-def decision_of(answer: MarkedAnswer, parts: int) -> Decision:
+def decision_of(answer: MarkedAnswer, parts: int, absences: Collection[int] = ()) -> Decision:
     """Return the decision that a model's answer expresses.
 
     `unknown` if its first sentence says that the documents do not answer the question (of several parts only if nothing
     is cited); `partial` if another sentence says so; `clarify` if it cites nothing and ends with a question. A sentence
-    says so by its mark or its wording.
+    says so by its mark or its wording. Before it, or next to it, may be counted that no document mentions the thing.
 
     Args:
         parts: number of parts of the message.
+        absences: numbers of the sources that count something in no document.
     """
     pieces = [piece.text for piece in spaced_sentences(answer.text)]
     sentences = [text for text in pieces if any(map(str.isalnum, strip_citations(text)))]
@@ -244,7 +257,10 @@ def decision_of(answer: MarkedAnswer, parts: int) -> Decision:
         return "clarify"
     texts = [strip_citations(sentence).strip() for sentence in sentences]
     unknown = [text in answer.unstated or is_refusal(text) for text in texts]
-    if unknown[0] and (parts == 1 or not cites):
+    counted = [bool(found := cited_numbers(sentence)) and {*found} <= {*absences} for sentence in sentences]
+    cites = any(cited_numbers(sentence) for sentence, absent in zip(sentences, counted, strict=True) if not absent)
+    first = next((at for at, absent in enumerate(counted) if not absent), 0)
+    if unknown[first] and (parts == 1 or not cites):
         return "unknown"
     return "partial" if any(unknown) or answer.partly_unstated else "answer"
 
