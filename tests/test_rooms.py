@@ -41,6 +41,10 @@ ORDER = {
     "turnmark.evaluation.benchmarks": (
         "compound_qa", "inscoqa", "kiwi", "mtrag", "index_questions",
     ),
+    "turnmark.evaluation.check": (
+        "request", "result", "judged_figures", "index_runs", "sentence_sampling", "index_check", "console_report",
+        "own_questions", "simulation", "command",
+    ),
     "turnmark.retrieval": (
         "embedding", "ranking", "storage", "tables", "collection", "types", "search", "services", "index",
         "commands",

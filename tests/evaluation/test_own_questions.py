@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from turnmark.core.errors import RequestError
-from turnmark.evaluation.check.facts import fact_problem, find_facts, split_facts
-from turnmark.evaluation.check.question_file import COLUMNS, is_document, read_questions
+from turnmark.evaluation.check.own_questions.facts import fact_problem, find_facts, split_facts
+from turnmark.evaluation.check.own_questions.question_file import COLUMNS, is_document, read_questions
 
 ROWS = [
     {"question": "What does the ferry cost for a car?", "document": "ferry-cars-and-freight.md", "conversation": "f"},

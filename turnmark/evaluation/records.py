@@ -77,7 +77,9 @@ class Sample(Record):
     )
     sub_answers: tuple[SubAnswer, ...] = Field(default=(), description="parts of the question, in the order asked")
     turn: int | None = Field(default=None, description="0-based turn of a session of revisions")
-    operations: tuple[dict[str, Any], ...] = Field(default=(), description="edit operations of a revision")
+    operations: tuple[dict[str, Any], ...] = Field(
+        default=(), description="edit operations of a revision, or exchanges of a simulated user"
+    )
     previous: str | None = Field(default=None, description="the answer before a revision")
     history: tuple[Message, ...] | None = Field(
         default=None, description="conversation before the question in the setting live, or None for the recorded one"

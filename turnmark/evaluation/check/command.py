@@ -22,6 +22,8 @@ def run(request: CheckRequest, errors: ErrorCollector) -> None:
         _draft_questions(request, errors)
     elif request.questions is not None:
         _check_questions(request, errors)
+    elif request.users is not None:
+        _check_users(request, errors)
     else:
         _check_index(request, errors)
 
@@ -54,9 +56,9 @@ def _check_questions(request: CheckRequest, errors: ErrorCollector) -> None:
     """Ask your own questions; exit with 1 if a figure is below its threshold."""
     from rich.console import Console
 
-    from turnmark.evaluation.check.junit import write_junit
-    from turnmark.evaluation.check.questions_check import missed_thresholds, plan_questions, run_questions
-    from turnmark.evaluation.check.questions_report import show_questions
+    from turnmark.evaluation.check.own_questions.junit import write_junit
+    from turnmark.evaluation.check.own_questions.questions_check import missed_thresholds, plan_questions, run_questions
+    from turnmark.evaluation.check.own_questions.questions_report import show_questions
 
     checked = plan_questions(request, errors)
     try:
@@ -77,9 +79,30 @@ def _check_questions(request: CheckRequest, errors: ErrorCollector) -> None:
         raise TurnmarkError("\n".join(missed))
 
 
+def _check_users(request: CheckRequest, errors: ErrorCollector) -> None:
+    """Let simulated users talk to the assistant."""
+    from rich.console import Console
+
+    from turnmark.evaluation.check.simulation.users_check import plan_users, run_users
+    from turnmark.evaluation.check.simulation.users_report import show_users
+
+    checked = plan_users(request, errors)
+    try:
+        result, gave_up = run_users(checked)
+    except KeyboardInterrupt:
+        notify(f"the conversations so far are in {checked.plan.folder}; the same command continues")
+        raise
+    if request.as_json:
+        print_json(result.model_dump(mode="json"))
+    else:
+        show_users(result, Console())
+    if gave_up:
+        raise TurnmarkError("conversations failed; the same command tries them again")
+
+
 def _draft_questions(request: CheckRequest, errors: ErrorCollector) -> None:
     """Write a first file of questions."""
-    from turnmark.evaluation.check.draft_questions import draft_questions, plan_draft
+    from turnmark.evaluation.check.own_questions.draft_questions import draft_questions, plan_draft
 
     draft = plan_draft(request, errors)
     count = draft_questions(draft)

@@ -43,7 +43,11 @@ class CheckRequest(Request):
     assistant: ConfigOverIndex = AssistantConfig()
     questions: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Your own questions, e.g. mine.csv"),
+        typer.Option(metavar="FILE", help="Own questions, e.g. mine.csv"),
+    ] = None
+    users: Annotated[int | None, Field(ge=1), typer.Option(metavar="N", help="Number of simulated users")] = None
+    user_model: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="Model that words their messages; default: rules", hidden=True)
     ] = None
     draft_questions: Annotated[
         int | None,
@@ -59,9 +63,7 @@ class CheckRequest(Request):
         typer.Option(metavar="FIGURE=SHARE", help="Fail below, e.g. facts=.8; repeatable"),
     ] = ()
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Results as JUnit XML", hidden=True)] = None
-    judge: Annotated[str, typer.Option(metavar="SPEC", help="Judge of whether passages support the answers")] = (
-        "embedded"
-    )
+    judge: Annotated[str, typer.Option(metavar="SPEC", help="Judge of the answers")] = "embedded"
     n: Annotated[int, Field(ge=1), typer.Option("--n", metavar="N", help="Number of questions")] = 30
     seed: Annotated[int, Field(ge=0), typer.Option(metavar="S", help="Random seed of the questions", hidden=True)] = 0
     concurrency: Concurrency = 16

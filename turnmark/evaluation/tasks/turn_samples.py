@@ -69,7 +69,7 @@ def turn_sample(
         marks=max(len(hits), len(reply.citations)),
         procedure=tuple(step.model_dump(mode="json") for step in reply.procedure),
         decision=reply.decision,
-        hedged=_is_hedged(reply),
+        hedged=is_hedged(reply),
         confidence=details.get("confidence"),
         notes=reply.notes,
         sub_answers=_sub_answers(reply, question) if apart else (),
@@ -89,8 +89,8 @@ def _contexts(hits: Sequence[tuple[str, float]], reply: Reply) -> Iterator[Conte
             yield ContextRef(document_id=name, score=score, title=cited[name].title, text=cited[name].text)
 
 
-def _is_hedged(reply: Reply) -> bool:
-    """Return whether evidence was graded, but none of it was good enough to be sure."""
+def is_hedged(reply: Reply) -> bool:
+    """Return whether a reply says that it is unsure: evidence was graded, but none of it was good enough to be sure."""
     judgments = reply.trace.parts or ((reply.trace.judgement,) if reply.trace.judgement else ())
     graded = reply.trace.forms.get("decide") == "extractive" and reply.decision == "partial"
     return graded and not any(judgment.decision == "answer" for judgment in judgments)

@@ -9,10 +9,10 @@ import json
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -21,7 +21,7 @@ from turnmark.core.home import write_atomic
 from turnmark.core.record import Record
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.evaluation.benchmarks.index_questions import MIN_FAITHFULNESS
-from turnmark.evaluation.check.facts import find_facts
+from turnmark.evaluation.check.index_runs import plan_over_index
 from turnmark.evaluation.check.judged_figures import (
     AGREEMENT_NAME,
     MIN_AGREEMENT,
@@ -29,25 +29,26 @@ from turnmark.evaluation.check.judged_figures import (
     means_of,
     support_judge,
 )
-from turnmark.evaluation.check.question_file import OwnQuestion, check_documents, read_questions, read_replies
-from turnmark.evaluation.check.question_task import BENCHMARK, OwnQuestions, first_documents
+from turnmark.evaluation.check.own_questions.facts import find_facts
+from turnmark.evaluation.check.own_questions.question_file import (
+    OwnQuestion,
+    check_documents,
+    read_questions,
+    read_replies,
+)
+from turnmark.evaluation.check.own_questions.question_task import BENCHMARK, OwnQuestions, first_documents
 from turnmark.evaluation.check.request import CheckRequest
 from turnmark.evaluation.check.result import Share, share
 from turnmark.evaluation.records import RunManifest, Sample
 from turnmark.evaluation.runs.benchmark_run import run_plan
 from turnmark.evaluation.runs.judge_setup import judge_problems
 from turnmark.evaluation.runs.plan import Plan
-from turnmark.evaluation.runs.planning import plan_run
-from turnmark.evaluation.runs.request_options import make_request
 from turnmark.evaluation.storage.corpus_passages import span_of
 from turnmark.evaluation.storage.journal import read_records
-from turnmark.evaluation.storage.run_folder import default_folder, stored_manifest
+from turnmark.evaluation.storage.run_folder import stored_manifest
 from turnmark.evaluation.synth.synthesis_folder import join_passages
 from turnmark.evaluation.tasks.items import MISSING_KIND
-from turnmark.evaluation.tasks.request import EvalRequest, command_line
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
-from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
-from turnmark.retrieval.types import Query, Retriever
 
 FIGURES = {
     "right": "replies that meet all conditions of their question",
@@ -165,29 +166,19 @@ def plan_questions(request: CheckRequest, errors: ErrorCollector) -> QuestionsPl
     questions = errors.collect(read_questions, path) or []
     if index is not None and questions:
         errors.collect(check_documents, questions, [entry.document for entry in index.store.documents()])
-    retriever = request.assistant.retriever or (default_retriever(index) if index else None)
     if request.asks_model:
         errors.problems += judge_problems(BENCHMARK, ["generation"], [request.judge])
     errors.raise_all()
     assert index is not None
-    assert retriever is not None
     out = request.out or Path("checks") / f"{index.manifest.name}-{path.stem}"
-    replies = errors.require(read_replies, request.answers, questions) if request.answers else None
-    made = plan_run(_eval_request(request, index, retriever, _write_replies(out, replies) if replies else None), errors)
-    task = made.task
-    assert isinstance(task, OwnQuestions)
-    task.text_of = partial(_text_of, index)
-    manifest = made.manifest.model_copy(
-        update={"inputs": made.manifest.inputs | {"index": index.manifest.fingerprint()}}
-    )
-
-    def open_corpus(_: str) -> tuple[Retriever, str]:
-        opened = open_retriever(retriever, index)
-        opened.search([Query(text="load the models")], 1)
-        return opened, index.manifest.fingerprint()
-
-    folder = out / f"answers-{default_folder(manifest).name.rpartition('-')[2]}"
-    plan = replace(made, manifest=manifest, folder=folder, open_corpus=open_corpus)
+    values: dict[str, Any] = {"benchmark": BENCHMARK, "data": path}
+    if request.answers:
+        values["predictions"] = (_write_replies(out, errors.require(read_replies, request.answers, questions)),)
+    elif request.asks_model:
+        values["judge"] = (support_judge(request.judge),)
+    plan = plan_over_index(request, index, out, values, errors)
+    assert isinstance(plan.task, OwnQuestions)
+    plan.task.text_of = partial(_text_of, index)
     return QuestionsPlan(request, index, {one.id: one for one in questions}, thresholds, plan, began)
 
 
@@ -198,27 +189,6 @@ def _write_replies(out: Path, replies: Mapping[OwnQuestion, str]) -> Path:
     lines = (json.dumps({"id": own.id, "prediction": reply}) + "\n" for own, reply in replies.items())
     write_atomic(path, "".join(lines))
     return path
-
-
-def _eval_request(request: CheckRequest, index: StoredIndex, retriever: str, replies: Path | None) -> EvalRequest:
-    """Return the request of the run over the questions."""
-    embedder = index.manifest.embedder
-    return make_request(
-        {
-            **request.assistant.model_dump(exclude={"index"}),
-            "benchmark": BENCHMARK,
-            "data": request.questions,
-            "retriever": retriever,
-            "embedder": embedder.spec if embedder is not None else None,
-            "predictions": (replies,) if replies else (),
-            "judge": (support_judge(request.judge),) if request.asks_model and not replies else (),
-            "concurrency": request.concurrency,
-            "max_failures": request.max_failures,
-            "budget": request.budget,
-            "command": command_line(),
-        },
-        ErrorCollector(),
-    )
 
 
 def _text_of(index: StoredIndex, name: str) -> str | None:

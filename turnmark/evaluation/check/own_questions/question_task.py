@@ -10,8 +10,8 @@ from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.core.home import file_sha256
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks import index_questions
-from turnmark.evaluation.check.facts import find_facts
-from turnmark.evaluation.check.question_file import OwnQuestion, is_document, read_questions
+from turnmark.evaluation.check.own_questions.facts import find_facts
+from turnmark.evaluation.check.own_questions.question_file import OwnQuestion, is_document, read_questions
 from turnmark.evaluation.check.request import MAX_FOUND_RANK
 from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.storage.corpus_passages import span_of

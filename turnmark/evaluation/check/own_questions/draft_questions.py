@@ -20,7 +20,7 @@ from turnmark.core.home import write_atomic
 from turnmark.corpora.text.segmentation import ends_with_question_mark, sentences, strip_inline_markdown, words
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks import index_questions
-from turnmark.evaluation.check.question_file import COLUMNS
+from turnmark.evaluation.check.own_questions.question_file import COLUMNS
 from turnmark.evaluation.check.request import CheckRequest
 from turnmark.evaluation.storage.corpus_passages import span_of
 from turnmark.evaluation.synth.request import SynthRequest

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_
 from turnmark.core.errors import RequestError, nearest_name, unknown_name
 from turnmark.core.record import Record
 from turnmark.core.untrusted import one_line
-from turnmark.evaluation.check.facts import fact_problem, split_facts
+from turnmark.evaluation.check.own_questions.facts import fact_problem, split_facts
 
 MAX_LISTED_MISTAKES = 40
 """Maximum mistakes that are listed; the others are counted."""

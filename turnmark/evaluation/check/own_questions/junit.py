@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 from turnmark.core.home import write_atomic
 from turnmark.core.untrusted import one_line
-from turnmark.evaluation.check.questions_check import QuestionOutcome, QuestionsResult
+from turnmark.evaluation.check.own_questions.questions_check import QuestionOutcome, QuestionsResult
 
 
 def write_junit(result: QuestionsResult, path: Path) -> None:

@@ -13,7 +13,12 @@ from rich.text import Text
 from turnmark.core.untrusted import ellipsize, one_line, rich_line
 from turnmark.evaluation.calls.cost_estimates import usage_words
 from turnmark.evaluation.check.console_report import ANSWER_CHARACTERS, share_cells
-from turnmark.evaluation.check.questions_check import FIGURES, EarlierRun, QuestionOutcome, QuestionsResult
+from turnmark.evaluation.check.own_questions.questions_check import (
+    FIGURES,
+    EarlierRun,
+    QuestionOutcome,
+    QuestionsResult,
+)
 from turnmark.evaluation.check.result import Share
 
 

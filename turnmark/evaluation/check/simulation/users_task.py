@@ -1,0 +1,137 @@
+"""The task of talking to simulated users; a sample is a whole conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.types import Usage
+from turnmark.core.home import file_sha256
+from turnmark.corpora.types import Message
+from turnmark.evaluation.calls.cost_estimates import add_usage
+from turnmark.evaluation.check.simulation.conversation import (
+    GivenReply,
+    UserTurn,
+    hold_conversation,
+    phrase_by_model,
+    phrase_by_rules,
+)
+from turnmark.evaluation.check.simulation.users import SimulatedUser
+from turnmark.evaluation.records import DataUsed, Sample
+from turnmark.evaluation.storage.corpus_passages import HidingRetriever
+from turnmark.evaluation.tasks.items import Case, Item
+from turnmark.evaluation.tasks.metric import Metric, Value
+from turnmark.evaluation.tasks.task import Task
+from turnmark.evaluation.tasks.turn_samples import is_hedged
+
+BENCHMARK = "simulated-users"
+CORPUS = "index"
+
+
+@dataclass(frozen=True)
+class ConversationCase(Case):
+    """A conversation with its user."""
+
+    user: SimulatedUser | None = None
+    exchanges: Sequence[UserTurn] = field(default=())
+
+
+def measure_conversation(case: ConversationCase) -> Mapping[str, Value]:
+    """Measure a conversation: goals reached, and what happened to the hidden one."""
+    user = case.user
+    assert user is not None, "every case of this task has its user"
+    by_goal: dict[int, list[UserTurn]] = {}
+    for exchange in case.exchanges:
+        by_goal.setdefault(exchange.goal, []).append(exchange)
+    hidden = by_goal.pop(0) if user.hidden else []
+    reached = [tries for tries in by_goal.values() if tries[-1].reached]
+    later = [tries for tries in by_goal.values() if not tries[0].reached]
+    values: dict[str, Value] = {"user_reached": float(len(reached) == len(by_goal))}
+    if by_goal:
+        values["goal_reached"] = len(reached) / len(by_goal), float(len(by_goal))
+        values["first_try"] = sum(tries[0].reached for tries in by_goal.values()) / len(by_goal), float(len(by_goal))
+    if reached:
+        values["turns_needed"] = sum(map(len, reached)) / len(reached), float(len(reached))
+    if later:
+        values["recovered"] = sum(tries[-1].reached for tries in later) / len(later), float(len(later))
+    if hidden:
+        values["false_answer"] = (
+            sum(not (one.refused or one.hedged) for one in hidden) / len(hidden),
+            float(len(hidden)),
+        )
+    return values
+
+
+FIGURES = {
+    "goal_reached": "goals that a reply states, of those that the documents answer",
+    "first_try": "the same after the first message about the goal",
+    "user_reached": "users who reach all of these goals",
+    "recovered": "goals reached later, of those missed at first",
+    "turns_needed": "messages for a goal that is reached, mean",
+    "false_answer": "replies that neither refuse nor hedge, about a goal that is hidden",
+}
+"""The figures of simulated users, and what each of them means."""
+
+CONVERSATION = Metric[ConversationCase](
+    names=tuple(FIGURES),
+    by="the goals of simulated users",
+    measure=measure_conversation,
+    without="no goal of this kind",
+)
+
+
+class SimulatedUsers(Task):
+    """Conversations with simulated users over an index.
+
+    Attributes:
+        user_model: the model that words the users' messages, or None for the phrases.
+    """
+
+    metrics = (CONVERSATION,)
+    searched = True
+    users: Sequence[SimulatedUser]
+    user_model: Generator | None = None
+
+    def open(self) -> None:
+        """See `Task.open`. The data is a file with a user per line."""
+        path = self.request.data
+        assert path is not None, "the request names the file"
+        self.users = [SimulatedUser.model_validate_json(line) for line in path.read_bytes().splitlines()]
+        self.corpora = {CORPUS: path}
+        self.data = DataUsed(name=path.name, demo=False, fingerprint=file_sha256(path))
+
+    def items(self) -> Iterator[Item]:
+        """See `Task.items`."""
+        for user in self.users:
+            labels = {"first goal": ("hidden" if user.hidden else "answerable",)}
+            yield Item(user.id, task=user, question=user.goals[0].heading, labels=labels, cluster=user.id)
+
+    def answer(self, item: Item, generator: Generator | None) -> Sample:
+        """See `Task.answer`."""
+        user: SimulatedUser = item.task
+        retriever = self.retrievers[CORPUS]
+        hiding = HidingRetriever(retriever, user.goals[0].passages) if user.hidden else retriever
+        used: dict[str, Usage] = {}
+
+        def ask(goal: int, history: Sequence[Message], message: str) -> GivenReply:
+            assistant = self.assistant.using(retriever if goal else hiding, generator)
+            reply = assistant.reply(history, message)
+            used.update(add_usage(used, reply.usage))
+            return GivenReply(reply.answer, reply.decision == "unknown", is_hedged(reply))
+
+        phrase = phrase_by_model(self.user_model) if self.user_model else phrase_by_rules(user)
+        exchanges = hold_conversation(user, ask, phrase)
+        return Sample(
+            id=item.id,
+            status="done",
+            query=exchanges[-1].message,
+            prediction=exchanges[-1].reply,
+            operations=tuple(exchange.model_dump() for exchange in exchanges),
+            usage=used,
+        )
+
+    def context(self, item: Item, sample: Sample) -> ConversationCase:
+        """See `Task.context`."""
+        exchanges = [UserTurn.model_validate(exchange) for exchange in sample.operations]
+        return ConversationCase(question=item.question, answer="", user=item.task, exchanges=exchanges)
