@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,12 +16,17 @@ from turnmark.assistant.steps.step_results import Assessment, Draft
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.verify.claim_support import (
     Sources,
-    claims_of,
     missing_names,
     unknown_names,
 )
+from turnmark.assistant.steps.verify.claims import claims_of
 from turnmark.assistant.steps.verify.numbers import find_numbers, missing_numbers
-from turnmark.assistant.steps.verify.verify_answer import Verification, drop_dead_marks, is_valid_procedure
+from turnmark.assistant.steps.verify.verify_answer import (
+    Verification,
+    check_claims,
+    drop_dead_marks,
+    is_valid_procedure,
+)
 from turnmark.assistant.turn.replies import reply_of
 from turnmark.assistant.types import Judgment, ProcedureStep, Reply
 from turnmark.core.untrusted import CITATION_MARK
@@ -141,6 +150,31 @@ def test_procedure_needs_distinct_cited_steps(steps, valid):
 
 
 # -- claims and their support
+
+
+LABELS = tomllib.loads(Path(__file__).with_name("claim_labels.toml").read_text("utf-8"))["case"]
+LABELLED = [
+    (case, label, text) for case in LABELS for label in ("supported", "wrong", "none") for text in case.get(label, ())
+]
+
+
+@pytest.mark.parametrize(("case", "label", "text"), LABELLED)
+def test_checks_agree_with_labels_by_hand(case, label, text):
+    sources = tuple(hit(source, number) for number, source in enumerate(case.get("sources", ("Nothing.",)), 1))
+    checks = check_claims(replace(draft_of(text), hits=sources), case.get("question", ""), minilm)
+    assert {None: "none", 1.0: "supported"}.get(checks.grounded, "wrong") == label
+
+
+def test_wording_of_a_translated_answer_is_not_checked():
+    assert (
+        verified("Man backt das Brot bei 240 Grad, und zwar für vierzig Minuten [1].").checks.wording_checked is False
+    )
+    assert verified(RIGHT).checks.wording_checked
+
+
+def test_procedure_is_judged_only_if_steps_were_given():
+    assert verified(RIGHT, wants_procedure=True).checks.procedure_valid is None
+
 
 LOAF = "Loaf\nBake the loaf at 240 degrees for forty-five minutes. Idris Brannock sells 1,250 of them a year."
 

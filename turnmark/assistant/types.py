@@ -170,6 +170,11 @@ class Checks(Record):
     unsupported: tuple[str, ...] = Field(
         default=(), description="the sentences and steps of the answer that no passage supports, without marks"
     )
+    wording_checked: bool = Field(
+        default=True,
+        description="False if the answer is in another language than the sections, so that only its numbers, names and "
+        "code were checked",
+    )
     citations_valid: bool = Field(
         default=True, description="whether every mark points at a citation, and every claim has a mark"
     )

@@ -188,13 +188,16 @@ def check_lines(reply: Reply) -> list[str]:
     more = len(unsupported) - len(lines)
     if more:
         lines.append(f"not in the documents: {count_phrase(more, 'more sentence')}")
+    if not reply.checks.wording_checked:
+        lines.append("only numbers, names and code were checked: the documents are in another language")
     return lines
 
 
 def checks_line(reply: Reply) -> str:
     """Summarize a reply in one line: `answer · 3 searches · 2 sections · 1/2 parts · 0.4 s`."""
     is_quoted = reply.generator == EXTRACTIVE_SPEC
-    items: list[str] = ["closest passages" if is_quoted and reply.decision == "partial" else reply.decision]
+    label = "not supported" if reply.decision == "answer" and reply.checks.grounded == 0 else str(reply.decision)
+    items = ["closest passages" if is_quoted and label == "partial" else label]
     if reply.trace.calls:
         items.append(calls_line(reply.trace.calls))
     count = len(sources_used(reply))

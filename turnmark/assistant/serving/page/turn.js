@@ -74,7 +74,7 @@ class Turn {
     };
     this.said.replaceChildren(...drawAnswer(el("div"), reply, cite).childNodes);
     if (reply.rewrite && reply.rewrite !== reply.question) this.showRewrite(reply.rewrite);
-    this.box.append(...unsupportedLines(reply.checks.unsupported || []));
+    this.box.append(...checkLines(reply.checks));
     for (const note of reply.notes) this.box.append(el("p", "note", note));
     this.box.append(footer(reply, used.size, shownModel(this.stored.model), turnActions(this, reply)));
     if (reply.citations.length) this.box.append(this.listSources(reply.citations, used));
@@ -170,11 +170,13 @@ async function showPicture(source, one, asked, wanted, alt) {
 
 const MAX_UNSUPPORTED_LINES = 3;
 
-function unsupportedLines(sentences) {
+function checkLines({ unsupported: sentences = [], wording_checked: wordingChecked = true }) {
   const said = sentences.slice(0, MAX_UNSUPPORTED_LINES).map((one) => inline(el("bdi"), isRow(one) ? cells(one).join(" · ") : one, null));
   const more = sentences.length - said.length;
   if (more) said.push(`${more} more sentence${more === 1 ? "" : "s"}`);
-  return said.map((one) => el("p", "unsupported dim", "Not in the documents: ", one));
+  const lines = said.map((one) => el("p", "unsupported dim", "Not in the documents: ", one));
+  if (!wordingChecked) lines.push(el("p", "dim", "Only numbers, names and code were checked: the documents are in another language."));
+  return lines;
 }
 
 function footer(reply, sections, asked, actions) {
@@ -182,7 +184,8 @@ function footer(reply, sections, asked, actions) {
   if (asked) said.unshift(asked);
   if (reply.sub_questions.length > 1) said.push(`${reply.sub_questions.filter((one) => one.answered).length}/${reply.sub_questions.length} parts`);
   said.push(`${Object.values(reply.timings).reduce((sum, one) => sum + one, 0).toFixed(1)} s`);
-  return el("div", "foot", el("span", `tag ${reply.decision}`, reply.decision), said.join(" · "), actions);
+  const [color, label] = reply.decision === "answer" && reply.checks.grounded === 0 ? ["unknown", "not supported"] : [reply.decision, reply.decision];
+  return el("div", "foot", el("span", `tag ${color}`, label), said.join(" · "), actions);
 }
 
 function traceDetails(reply) {

@@ -13,21 +13,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
+from unicodedata import combining, normalize
 
-from turnmark.assistant.citations.marks import ITEM_MARK, cited_numbers, spaced_sentences, without_item_mark
 from turnmark.assistant.steps.verify.computed_values import without_values
-from turnmark.assistant.steps.verify.numbers import missing_numbers
-from turnmark.assistant.wording.refusals import is_refusal
+from turnmark.assistant.steps.verify.numbers import find_numbers, missing_numbers, month_names, without_quantities
 from turnmark.corpora.text.analysis import open_analyzer
 from turnmark.corpora.text.function_words import content_words, language_of
 from turnmark.corpora.text.languages import ENGLISH
-from turnmark.corpora.text.segmentation import (
-    ends_with_question_mark,
-    sentences,
-    strip_citations,
-    strip_inline_markdown,
-    words,
-)
+from turnmark.corpora.text.segmentation import sentences, strip_citations, strip_inline_markdown, words
 from turnmark.retrieval.embedding.vector_cache import Embed
 
 
@@ -143,8 +136,8 @@ def find_names(text: str, language: str = ENGLISH) -> frozenset[str]:
         return frozenset()
     for match in _NAME.finditer(strip_inline_markdown(strip_citations(text))):
         name = match.group()
-        if name.lower() not in _NOT_NAMES:
-            name_stems |= stems(name, language)
+        if _is_name(name):
+            name_stems |= stems(_unaccented(name), language)
     return frozenset(name_stems)
 
 
@@ -156,8 +149,17 @@ def missing_names(text: str, sources: Iterable[str]) -> frozenset[str]:
     if not missing:
         return missing
     for source in sources:
-        missing -= stems(source, language)
+        missing -= stems(_unaccented(source), language)
     return missing
+
+
+def _unaccented(text: str) -> str:
+    """Return a text without accents, which names have in one language and lack in another: "Bogotá"."""
+    return text if text.isascii() else "".join(char for char in normalize("NFD", text) if not combining(char))
+
+
+def _is_name(word: str) -> bool:
+    return word.lower() not in _NOT_NAMES and word.lower() not in month_names()
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ class _SourceNames:
 @lru_cache(maxsize=512)
 def _names_of(source: str) -> _SourceNames:
     language = language_of(source) or ENGLISH
-    source_stems = stems(source, language)
+    source_stems = stems(_unaccented(source), language)
     source_words = re.findall(r"\b[a-z]\w*", source.lower())
     return _SourceNames(
         language=language,
@@ -204,7 +206,7 @@ def unknown_names(text: str, sources: Sequence[str]) -> tuple[str, ...]:
     known = [_names_of(source) for source in sources]
     unknown: list[str] = []
     for match in _CAPITALIZED_RUN.finditer(strip_inline_markdown(strip_citations(text))):
-        name = [word for word in match.group().split() if word.lower() not in _NOT_NAMES]
+        name = [word for word in match.group().split() if _is_name(word)]
         if not name or _TWO_CAPITALS.fullmatch(name[-1]):
             continue
         if not any(_has_name(name, source) for source in known):
@@ -219,7 +221,7 @@ def _has_name(name: Sequence[str], source: _SourceNames) -> bool:
         name: its words.
     """
     last = name[-1]
-    last_stems = stems(last, source.language)
+    last_stems = stems(_unaccented(last), source.language)
     if last_stems <= source.stems:
         return True
     if len(last) >= _MIN_PREFIXED_LETTERS and any(stem[:_PREFIX_LETTERS] in source.prefixes for stem in last_stems):
@@ -230,7 +232,7 @@ def _has_name(name: Sequence[str], source: _SourceNames) -> bool:
     return len(name) > 1 and "".join(word[0] for word in name) in source.acronyms
 
 
-# --- claims of a draft, and their support ---
+# --- support of a claim ---
 
 
 if TYPE_CHECKING:
@@ -244,47 +246,14 @@ MIN_SUPPORT_COSINE = 0.7
 """Minimum cosine of a claim with a sentence of the passages that support it."""
 
 
-@dataclass
-class Claim:
-    """A sentence or list item of an answer, without marks, and the citation numbers in it."""
-
-    text: str
-    numbers: list[int]
-
-
-_CODE = re.compile(r"^[ \t]*(?P<fence>```|~~~).*?(?:^[ \t]*(?P=fence)[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+def _has_code(text: str, sources: Sequence[str]) -> bool:
+    """Return whether the sources have every word of the code in a claim; "<name>" stands for any word."""
+    known = "\n".join(sources).casefold()
+    code = " ".join(match[1] for match in _CODE_SPAN.finditer(text))
+    return all(word.casefold() in known for word in code.split() if not word.startswith("<"))
 
 
-def claims_of(text: str, unstated: Collection[str] = ()) -> list[Claim]:
-    """Return every sentence and list item that claims something, with the citations in it or directly after it.
-
-    Headings, code, questions, lines that only introduce a list, and sentences that say what is not known claim nothing,
-    unless they cite.
-
-    Args:
-        unstated: sentences that a model marked as not stated in the documents.
-    """
-    claims: list[Claim] = []
-    pieces = spaced_sentences(_CODE.sub("", text))
-    for position, piece in enumerate(pieces):
-        sentence = strip_citations(piece.text).strip()
-        numbers = cited_numbers(piece.text)
-        if not any(map(str.isalnum, sentence)):  # only marks, which belong to the sentence before
-            if claims:
-                claims[-1].numbers += numbers
-            continue
-        following = pieces[position + 1].text if position + 1 < len(pieces) else ""
-        if numbers or (sentence not in unstated and _claims_something(sentence, following)):
-            claims.append(Claim(without_item_mark(sentence), numbers))
-    return claims
-
-
-def _claims_something(sentence: str, following: str) -> bool:
-    """Return whether a sentence without citations claims something; `following` is the sentence after it."""
-    if sentence.startswith("#") or ends_with_question_mark(sentence) or is_refusal(sentence):
-        return False
-    introduces_list = sentence.rstrip("*_ ").endswith((":", "：")) and ITEM_MARK.match(following)
-    return not introduces_list
+_CODE_SPAN = re.compile(r"`([^`\n]+)`")
 
 
 @dataclass
@@ -296,12 +265,15 @@ class Sources:
         question: the question: an answer may repeat its numbers and names, even if no passage has them. None: the check
             by words ignores names, which is how the embedded judge was measured.
         values: number of a passage -> the values that were computed for it, which a claim may write in another form.
+        claim_language: the language of the claims. Of claims in another language than their passages, only numbers,
+            names and code are checked.
     """
 
     texts: Sequence[str]
     embed: Embed | None = None
     question: str | None = None
     values: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    claim_language: str = ""
     _vectors: dict[int, NDArray[np.float32] | None] = field(default_factory=dict)
 
     @cached_property
@@ -309,31 +281,48 @@ class Sources:
         """The language of most passages."""
         return language_of_sources(self.texts)
 
-    def supports(self, text: str, numbers: Sequence[int]) -> bool:
-        """Return whether the passages with these numbers support a claim."""
+    def supports(self, text: str, numbers: Sequence[int], counts: Collection[str] = ()) -> bool:
+        """Return whether the passages with these numbers support a claim.
+
+        Args:
+            counts: numbers in the claim that need no source.
+        """
         valid = [number for number in dict.fromkeys(numbers) if 1 <= number <= len(self.texts)]
-        return self._supported_by_words(text, valid) or self._supported_by_cosine(text, valid)
-
-    def _missing_numbers(self, text: str, numbers: Sequence[int], known_texts: Sequence[str]) -> frozenset[str]:
-        """Return the numbers of a claim that neither texts nor the values of the passages with these numbers have."""
-        values = [value for number in numbers for value in self.values.get(number, ())]
-        return missing_numbers(without_values(text, values), known_texts, self.language)
-
-    def _supported_by_words(self, text: str, numbers: Sequence[int]) -> bool:
-        cited_texts = [self.texts[number - 1] for number in numbers]
-        if not cited_texts or not covers(text, cited_texts, MIN_SUPPORT_SHARE):
+        cited_texts = [self.texts[number - 1] for number in valid]
+        if not cited_texts or not words(text):
             return False
+        known_texts = cited_texts if self.question is None else [*cited_texts, self.question]
+        values = [value for number in valid for value in self.values.get(number, ())]
+        checked = without_values(text, values)
+        if missing_numbers(checked, known_texts, self.language) - set(counts):
+            return False
+        if self.question is not None and not _has_code(text, known_texts):
+            return False
+        if self.is_translated(text, valid):
+            return not unknown_names(text, known_texts)
+        named = self.question is None or not unknown_names(text, known_texts)
+        if named and self._covers(text, cited_texts):
+            return True
+        if self.embed is None or missing_numbers(checked, cited_texts, self.language) - set(counts):
+            return False
+        return not missing_names(text, cited_texts) and self.best_cosine(text, valid) >= MIN_SUPPORT_COSINE
+
+    def is_translated(self, text: str, numbers: Iterable[int]) -> bool:
+        """Return whether a claim is in another language than the passages with these numbers."""
+        languages = {language_of(self.texts[number - 1]) for number in numbers if number <= len(self.texts)} - {""}
+        return bool(self.claim_language and languages) and languages.isdisjoint(
+            (self.claim_language, language_of(text))
+        )
+
+    def _covers(self, text: str, cited_texts: Sequence[str]) -> bool:
+        """Return whether the passages have enough of a claim's words; its quantities, which they have, count too."""
         if self.question is None:
-            return not self._missing_numbers(text, numbers, cited_texts)
-        known_texts = [*cited_texts, self.question]
-        return not self._missing_numbers(text, numbers, known_texts) and not unknown_names(text, known_texts)
-
-    def _supported_by_cosine(self, text: str, numbers: Sequence[int]) -> bool:
-        cited_texts = [self.texts[number - 1] for number in numbers]
-        if self.embed is None or not cited_texts or not words(text):
-            return False
-        unknown = self._missing_numbers(text, numbers, cited_texts) or missing_names(text, cited_texts)
-        return not unknown and self.best_cosine(text, numbers) >= MIN_SUPPORT_COSINE
+            return coverage(text, cited_texts) >= MIN_SUPPORT_SHARE
+        quantities = len(find_numbers(text, language=self.language))
+        plain = without_quantities(text, self.language)
+        needed = len(content_stems(plain, self.language))
+        share = coverage(plain, cited_texts)
+        return share * needed + quantities >= MIN_SUPPORT_SHARE * (needed + quantities)
 
     def best_cosine(self, text: str, numbers: Sequence[int]) -> float:
         """Return the best cosine of a claim with a sentence of these passages, or 0 without an embedder."""

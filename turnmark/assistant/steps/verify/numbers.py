@@ -1,64 +1,192 @@
-"""Find the numbers of a text, in digits, as words and in Chinese characters, so that they can be compared.
+"""Find the quantities of a text: numbers in digits or in words, the months of dates, and units.
 
-Separators are read as the language of the text writes them: German "1.234,5", French "1 234,5" and Swiss "1'234.5" are
-1234.5. Numbers as words are known in English, German, French and Spanish.
+They are compared by value: "zwei Wochen" is 14 days, "3 May" has the number 5, and "512MB" is not "512 GB". Separators
+are read as the language of the text writes them: German "1.234,5", French "1 234,5" and Swiss "1'234.5" are 1234.5.
+`quantity_words.json` has the words of all languages in which the assistant writes: "word:7" is a number, "word:*100" a
+multiplier, "word:+10" is added as in Indonesian, and "word:7?" often means something else. The words are those of
+num2words and the Unicode CLDR, with inflected forms.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
 from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.languages import ENGLISH
-from turnmark.corpora.text.segmentation import CJK, strip_citations
+from turnmark.corpora.text.segmentation import CJK, combining_marks, strip_citations
 
 MIN_SPELLED_NUMBER = 13
-"""Smaller numbers written as words are ignored in a claim: "one of", "two ways" only count what the sentence lists."""
+"""Smaller numbers written as words and without a unit are compared with what a source counts."""
 
 _LIST_MARK = re.compile(r"^\s*(?:[-*•]|\(?\d{1,3}[.)])\s+")
 # A number may follow a letter in scripts without spaces: "共30天".
-_DIGITS = re.compile(
-    rf"(?<![^\W{CJK}\u0e00-\u0eff\uac00-\ud7a3])(?<![.,])[$€£#]?(\d+(?:[.,]\d+)*)(?!\d)(?!\s?[十百千万亿億萬])"
-)
+_DIGITS = re.compile(rf"(?<![^\W{CJK}\u0e00-\u0eff\uac00-\ud7a3])(?<![.,])(\d+(?:[.,]\d+)*)(?!\d)")
+
+
+class Quantity(NamedTuple):
+    """A number with a decimal point and without separators.
+
+    Attributes:
+        unit: the name of its unit; "" without a known one.
+        counted: the beginning of the word after a number without a unit, if that number is small and in words. Such a
+            number is wrong only if a source counts the same with another one: "two ways" counts what a sentence lists.
+    """
+
+    number: str
+    unit: str = ""
+    counted: str = ""
 
 
 def find_numbers(text: str, spelled: bool = False, language: str = "") -> frozenset[str]:
-    """Return the numbers of a text, in digits and without separators.
+    """Return the numbers of a text; see `find_quantities`."""
+    return frozenset(quantity.number for quantity in find_quantities(text, spelled, language) if not quantity.counted)
+
+
+@lru_cache(maxsize=512)
+def find_quantities(text: str, spelled: bool = False, language: str = "") -> frozenset[Quantity]:
+    """Return the quantities of a text. Cached, since a turn reads a passage many times.
 
     Args:
-        spelled: whether small numbers written as words count too, the months of dates, and digits inside words. A
-            number that can be read in two ways counts in both.
+        spelled: whether every number in words counts, and digits inside words. A number that can be read in two ways
+            counts in both.
         language: the language of the text, if the text alone does not tell it.
     """
-    language = language_of(text, (language,) if language else ()) or language or ENGLISH
+    found = language_of(text, (language,) if language else ())
+    language = found or language or ENGLISH
     body = _with_ascii_digits(_LIST_MARK.sub("", strip_citations(text)))
+    months = {Quantity(str(month), _MONTH_OF_DATE) for month in _months_of_dates(body)}
+    if spelled:
+        months |= {Quantity(month.number) for month in months}
+        months |= {Quantity(_normalize(month), _MONTH_OF_DATE) for month in _months_in_digits(body)}
+    small = {*map(_counted, _SMALL_COUNT.finditer(_with_digits_for_words(body, found, language, True)))}
+    body = _with_digits_for_words(body, found, language, spelled)
     readings = [_without_separators(body, language)]
     if spelled and language != ENGLISH:
         readings.append(_without_separators(body, ENGLISH))
-    numbers = {number for reading in readings for number in _in_digits(reading, spelled)}
-    for value in (*_in_words(body, language), *_in_han(body, spelled)):
-        if spelled or value >= MIN_SPELLED_NUMBER:
-            numbers.add(_format_plainly(value))
-    if spelled:
-        numbers |= {str(month) for month in _months_of_dates(body)}
-    return frozenset(numbers)
+    return frozenset(months.union(small, *(_in_digits(reading, spelled) for reading in readings)))
 
 
 def missing_numbers(text: str, sources: Iterable[str], language: str = "") -> frozenset[str]:
-    """Return the numbers of a text that none of the sources has, in digits or in words.
+    """Return the numbers of a text that none of the sources has with this unit, or without a unit.
 
     Args:
         language: the language of texts that do not tell it.
     """
-    missing = find_numbers(text, language=language)
-    if not missing:
-        return missing
-    for source in sources:
-        missing -= find_numbers(source, spelled=True, language=language)
-    return missing
+    claimed = find_quantities(text, language=language)
+    if not claimed:
+        return frozenset()
+    known = frozenset[Quantity]().union(*(find_quantities(source, True, language) for source in sources))
+    return frozenset(quantity.number for quantity in claimed if not _is_known(quantity, known))
+
+
+def without_quantities(text: str, language: str = "") -> str:
+    """Return a text without its numbers and their units, which are compared by value."""
+    found = language_of(text)
+    body = _with_digits_for_words(_with_ascii_digits(text), found, found or language or ENGLISH)
+    return _with_unit().sub(" ", body)
+
+
+# --- units -----------------------------------------------------------------------------------------------------------
+
+_HOUR, _DAY = 3600, 86_400
+_FACTORS: Mapping[str, tuple[str, float]] = {
+    **{"second": ("time", 1), "minute": ("time", 60), "hour": ("time", _HOUR), "day": ("time", _DAY)},
+    **{"week": ("time", 7 * _DAY), "month": ("time", 30 * _DAY), "year": ("time", 365 * _DAY)},
+    **{"kB": ("bytes", 1e3), "MB": ("bytes", 1e6), "GB": ("bytes", 1e9), "TB": ("bytes", 1e12)},
+    **{"g": ("mass", 1), "kg": ("mass", 1e3), "ml": ("volume", 1), "l": ("volume", 1e3)},
+    **{"mm": ("length", 1), "cm": ("length", 10), "m": ("length", 1e3), "km": ("length", 1e6)},
+    **{"W": ("power", 1), "kW": ("power", 1e3)},
+}
+"""Unit -> what it measures, and its size; each other unit measures something of its own."""
+MAX_CONVERSION_ERROR = 0.03
+"""Maximum relative difference of equal quantities in different units: a month has 30 or 31 days, a GB 1024 MB."""
+
+
+def _is_known(quantity: Quantity, known: frozenset[Quantity]) -> bool:
+    """Return whether a quantity is among known ones, perhaps in another unit, or its number is without a unit."""
+    number, unit, word = quantity
+    if word:
+        return any(other.number == number for other in known) or all(other.counted != word for other in known)
+    if unit == _MONTH_OF_DATE and any(other.unit == _MONTH_OF_DATE for other in known):
+        return quantity in known
+    if quantity in known or Quantity(number) in known:
+        return True
+    if not unit:
+        return any(number == other.number for other in known)
+    kind, factor = _FACTORS.get(unit, ("", 1))
+    for other, other_unit, _ in known:
+        other_kind, other_factor = _FACTORS.get(other_unit, ("", 1))
+        if kind and kind == other_kind and unit != other_unit:
+            value, other_value = float(number) * factor, float(other) * other_factor
+            if abs(value - other_value) <= MAX_CONVERSION_ERROR * value:
+                return True
+    return False
+
+
+@cache
+def _tables() -> Mapping[str, Mapping[str, str] | list[str]]:
+    tables: Mapping[str, Mapping[str, str] | list[str]] = json.loads(
+        Path(__file__).with_name("quantity_words.json").read_text("utf-8")
+    )
+    return tables
+
+
+@cache
+def _unit_of_name() -> Mapping[str, str]:
+    units = _tables()["units"]
+    assert isinstance(units, dict)
+    return {name.replace("_", " "): unit for unit, names in units.items() for name in names.split()}
+
+
+@cache
+def _unit_pattern() -> str:
+    """Return a pattern of the names of units, which end a word in a script with spaces."""
+    names = sorted(_unit_of_name(), key=len, reverse=True)
+    unspaced = [name for name in names if _UNSPACED.match(name)]
+    spaced = [name for name in names if name not in unspaced]
+    return rf"(?:{'|'.join(map(re.escape, unspaced))}|(?:{'|'.join(map(re.escape, spaced))})(?![^\W\d_]))"
+
+
+_UNSPACED = re.compile(rf"[{CJK}\u0e00-\u0eff\uac00-\ud7a3]|\W\Z")
+
+
+@cache
+def _after_number() -> re.Pattern[str]:
+    return re.compile(rf"(?:\s?[-–—]\s?\d+(?:[.,]\d+)?)?[\s\u00a0\u202f-]?({_unit_pattern()})", re.IGNORECASE)
+
+
+@cache
+def _after_adjective() -> re.Pattern[str]:
+    """Return the pattern of "12 contiguous weeks" after its number."""
+    return re.compile(rf" [^\W\d_]{{4,16}} ({_unit_pattern()})", re.IGNORECASE)
+
+
+@cache
+def _before_number() -> re.Pattern[str]:
+    return re.compile(r"(?:([$€£¥₹₩%٪₽₺])|\b(us\$|[a-z]{3}|yüzde)|(百分之))[\s\u00a0]?\Z", re.IGNORECASE)
+
+
+@cache
+def _with_unit() -> re.Pattern[str]:
+    unit = rf"[\s\u00a0\u202f-]?{_unit_pattern()}"
+    return re.compile(rf"[$€£¥]?{_DIGITS.pattern}(?:{unit}|(?!{_NAME_AFTER_DIGITS.pattern}))", re.IGNORECASE)
+
+
+def _unit_of(text: str, start: int, end: int) -> str:
+    """Return the unit before or after a number, or ""."""
+    after = _after_number().match(text, end) or _after_adjective().match(text, end)
+    if after is not None:
+        return _unit_of_name()[after[1].lower()]
+    before = _before_number().search(text[max(0, start - 6) : start])
+    if before is None:
+        return ""
+    return "percent" if before[3] else _unit_of_name().get(before[before.lastindex or 0].lower(), "")
 
 
 # --- digits ----------------------------------------------------------------------------------------------------------
@@ -73,6 +201,7 @@ _FOREIGN_DECIMALS = re.compile(r"(?<![\d.,])(\d+),(\d+)(?![\d.,]\d)")
 _THOUSANDS_COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _NUMERIC_DATE = re.compile(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\.(\d{4}|\d{2})(?![\d.]\d)")
 _ARABIC_MARKS = str.maketrans({"٫": ".", "٬": None})
+_NAME_AFTER_DIGITS = re.compile("[A-Za-zÀ-ɏ]{3}")
 
 
 def _with_ascii_digits(text: str) -> str:
@@ -92,12 +221,20 @@ def _without_separators(text: str, language: str) -> str:
     return _FOREIGN_DECIMALS.sub(r"\1.\2", text)
 
 
-def _in_digits(text: str, inside_words: bool) -> Iterator[str]:
+def _in_digits(text: str, inside_words: bool) -> Iterator[Quantity]:
+    """Yield the quantities in digits. In a claim, digits that begin a name, as in "37signals", are no number."""
+    covered: list[tuple[int, int]] = []
     for match in _DIGITS.finditer(text):
-        yield _normalize(match[1])
+        unit = _unit_of(text, *match.span(1))
+        if unit or inside_words or not _NAME_AFTER_DIGITS.match(text, match.end()):
+            yield Quantity(_normalize(match[1]), unit)
+        if match[1].count(".") < 2:
+            covered.append(match.span(1))
     if inside_words:
-        for number in re.findall(r"\d+(?:\.\d+)?", text):
-            yield _normalize(number)
+        starts = {start for start, _ in covered}
+        for match in re.finditer(r"\d+(?:\.\d+)?", text):
+            if match.start() not in starts:
+                yield Quantity(_normalize(match.group()))
 
 
 def _normalize(number: str) -> str:
@@ -108,202 +245,195 @@ def _normalize(number: str) -> str:
     return f"{integer}.{fraction}" if fraction else integer
 
 
-def _format_plainly(value: float) -> str:
-    return str(int(value)) if value == int(value) else str(value)
+_SMALL_COUNT = re.compile(r"(?<![\w.,])([2-9]|1[0-2]) ([^\W\d_]{4,})")
+_COUNTED_LETTERS = 5
+
+
+def _counted(match: re.Match[str]) -> Quantity:
+    return Quantity(match[1], counted=match[2][:_COUNTED_LETTERS].lower())
 
 
 # --- months ----------------------------------------------------------------------------------------------------------
 
-_MONTHS = (
-    "january januar jänner janvier enero gennaio janeiro",
-    "february februar février febrero febbraio fevereiro",
-    "march märz mars marzo março",
-    "april avril abril aprile",
-    "may mai mayo maggio maio",
-    "june juni juin junio giugno junho",
-    "july juli juillet julio luglio julho",
-    "august août agosto",
-    "september septembre septiembre settembre setembro",
-    "october oktober octobre octubre ottobre outubro",
-    "november novembre noviembre novembro",
-    "december dezember décembre diciembre dicembre dezembro",
+
+@cache
+def month_names() -> Mapping[str, int]:
+    """Return the names of months in all languages of the table, in lower case, with their numbers."""
+    return {name: month for month, names in enumerate(_tables()["months"], 1) for name in names.split()}
+
+
+@cache
+def _named_date() -> re.Pattern[str]:
+    names = "|".join(map(re.escape, month_names()))
+    return re.compile(
+        rf"\b\d{{1,2}}(?:\.|er|st|nd|rd|th|º)?\s+(?:d[eo]\s+|of\s+)?({names})\b|\b({names})\s+\d", re.IGNORECASE
+    )
+
+
+_MONTH_OF_DATE = "month of a date"
+_DATE_IN_DIGITS = re.compile(
+    r"\b\d{4}[-/.](\d{1,2})[-/.]\d|\b(?=\d{1,2}[./]\s?(\d{1,2})[./]\s?\d)(\d{1,2})|\b(\d{1,2})\s?[月월]|tháng (\d{1,2})"
 )
-_MONTH_OF_NAME = {name: month for month, names in enumerate(_MONTHS, 1) for name in names.split()}
-_NAMES = "|".join(_MONTH_OF_NAME)
-_NAMED_DATE = re.compile(
-    rf"\b\d{{1,2}}(?:\.|er|st|nd|rd|th)?\s+(?:d[eo]\s+|of\s+)?({_NAMES})\b|\b({_NAMES})\s+\d", re.IGNORECASE
-)
+
+
+def _months_in_digits(text: str) -> Iterator[str]:
+    """Yield the months of dates in digits; "4/3/2025" is read in two ways."""
+    for match in _DATE_IN_DIGITS.finditer(text):
+        yield from filter(None, match.groups())
 
 
 def _months_of_dates(text: str) -> Iterator[int]:
-    for match in _NAMED_DATE.finditer(text):
-        yield _MONTH_OF_NAME[(match[1] or match[2]).lower()]
+    for match in _named_date().finditer(text):
+        yield month_names()[(match[1] or match[2]).lower()]
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
 
-_ENGLISH_ONES = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-)
-_SMALL = {word: n for n, word in enumerate(f"{_ENGLISH_ONES} eighteen nineteen".split())}
-_TENS = {word: 10 * n for n, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), 2)}
-_SCALES = {"hundred": 100, "thousand": 1_000, "million": 1_000_000, "billion": 1_000_000_000, "dozen": 12}
-_ENGLISH_NUMBER = re.compile(
-    rf"\b({'|'.join([*_SMALL, *_TENS])})(?:-({'|'.join(list(_SMALL)[1:10])}))?\b(?:[ -]({'|'.join(_SCALES)}))?",
-    re.IGNORECASE,
-)
+
+class _NumberWord(NamedTuple):
+    """A word of a number: its value, "" or "*" if it multiplies or "+" if it adds, and whether it is ambiguous."""
+
+    value: float
+    sign: str
+    ambiguous: bool
 
 
-def _in_words(text: str, language: str) -> Iterator[float]:
-    """Yield the numbers that are written as words."""
-    if language == "de":
-        for word in re.findall(r"[a-zäöüß]+", text.lower()):
-            value = _german_value(word)
-            if value is not None:
-                yield value
-        return
-    table = _word_values(language)
-    if table:
-        yield from _runs_of_words(text, table)
-        return
-    for match in _ENGLISH_NUMBER.finditer(text):
-        first = match[1].lower()
-        value = _SMALL.get(first, _TENS.get(first, 0)) + _SMALL.get((match[2] or "").lower(), 0)
-        yield value * _SCALES.get((match[3] or "").lower(), 1)
-
-
-_GERMAN_ONES = "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn"
-_GERMAN_SMALL = {word: n for n, word in enumerate(f"{_GERMAN_ONES} siebzehn achtzehn neunzehn".split())}
-_GERMAN_SMALL |= {"eins": 1, "eine": 1, "einen": 1, "einem": 1, "einer": 1, "zwo": 2}
-_GERMAN_TENS = {
-    word: 10 * n for n, word in enumerate("zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split(), 2)
-} | {"dreissig": 30}
-_ONE = "|".join(sorted(_GERMAN_SMALL, key=len, reverse=True))
-_TEN = "|".join(_GERMAN_TENS)
-_BELOW_HUNDRED = re.compile(rf"(?:(?P<one>{_ONE})und)?(?P<ten>{_TEN})|(?P<small>{_ONE})")
-
-
-@cache
-def _german_value(word: str) -> int | None:
-    """Return the value of a German number word below a million; None for another word."""
-    for scale, name in ((1_000, "tausend"), (100, "hundert")):
-        if name in word:
-            head, _, tail = word.partition(name)
-            times = _german_value(head) if head else 1
-            rest = _german_value(tail.removeprefix("und")) if tail else 0
-            return None if times is None or rest is None else times * scale + rest
-    match = _BELOW_HUNDRED.fullmatch(word)
-    if match is None:
-        return None
-    if match["small"]:
-        return _GERMAN_SMALL[match["small"]]
-    return _GERMAN_TENS[match["ten"]] + _GERMAN_SMALL.get(match["one"] or "", 0)
-
-
-_FRENCH_SMALL = "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize"
-_FRENCH_TENS = "vingt:20 vingts:20 trente:30 quarante:40 cinquante:50 soixante:60 septante:70 huitante:80 nonante:90"
-_SPANISH_SMALL = (
-    "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis diecisiete "
-    "dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro veinticinco veintiséis veintisiete "
-    "veintiocho veintinueve"
-)
-_SPANISH_TENS = (
-    "treinta:30 cuarenta:40 cincuenta:50 sesenta:60 setenta:70 ochenta:80 noventa:90 cien:100 ciento:100 "
-    "doscientos:200 doscientas:200 trescientos:300 trescientas:300 cuatrocientos:400 cuatrocientas:400 quinientos:500 "
-    "quinientas:500 seiscientos:600 seiscientas:600 setecientos:700 setecientas:700 ochocientos:800 ochocientas:800 "
-    "novecientos:900 novecientas:900 un:1 una:1 veintiún:21 veintiuna:21"
-)
-_MULTIPLIERS = {"cent": 100, "cents": 100, "mille": 1_000, "mil": 1_000, "million": 1_000_000, "millions": 1_000_000}
-_MULTIPLIERS |= {"millón": 1_000_000, "millones": 1_000_000}
-_FOUR_TWENTIES = ("vingt", "vingts")
-_AND = ("et", "y")
-
-
-@cache
-def _word_values(language: str) -> Mapping[str, int]:
-    """Return the number words of French or Spanish and their values; empty for another language."""
-    small, tens = {"fr": (_FRENCH_SMALL, _FRENCH_TENS), "es": (_SPANISH_SMALL, _SPANISH_TENS)}.get(language, ("", ""))
-    pairs = (pair.partition(":") for pair in tens.split())
-    return {word: n for n, word in enumerate(small.split())} | {word: int(value) for word, _, value in pairs}
-
-
-def _runs_of_words(text: str, table: Mapping[str, int]) -> Iterator[float]:
-    """Yield the value of each run of number words: "quatre-vingt-dix", "dos mil trescientos"."""
-    run: list[str] = []
-    previous_end = 0
-    for match in [*re.finditer(r"[^\W\d_]+", text.lower()), None]:
-        word = match.group() if match else ""
-        adjacent = match is not None and text[previous_end : match.start()].strip("- \u2011") == ""
-        known = word in table or word in _MULTIPLIERS
-        if run and not (adjacent and (known or word in _AND)):
-            yield _value_of(run, table)
-            run = []
-        if known or run:
-            run.append(word)
-        previous_end = match.end() if match else 0
-
-
-def _value_of(run: Iterable[str], table: Mapping[str, int]) -> int:
-    total = current = 0
-    for word in run:
-        if word in _MULTIPLIERS and _MULTIPLIERS[word] > 100:
-            total += (current or 1) * _MULTIPLIERS[word]
-            current = 0
-        elif word in _MULTIPLIERS:
-            current = (current or 1) * _MULTIPLIERS[word]
-        elif word in _FOUR_TWENTIES and current % 100 == 4:
-            current += 76
-        else:
-            current += table.get(word, 0)
-    return total + current
-
-
-# --- Chinese characters ----------------------------------------------------------------------------------------------
-
-_HAN_DIGITS = {**{digit: value for value, digit in enumerate("〇一二三四五六七八九")}, "零": 0, "两": 2}
-_HAN_UNITS = {"十": 10, "百": 100, "千": 1_000}
-_HAN_SCALES = {"万": 10_000, "亿": 100_000_000, "億": 100_000_000, "萬": 10_000}
-_HAN_NUMBER = re.compile(
-    r"(?:\d+(?:\.\d+)?\s?)?[〇零一二两三四五六七八九十百千]*[十百千万亿億萬][〇零一二两三四五六七八九十百千万亿億萬]*"
-    r"(?!分之)"
-)
-_HAN_DIGIT = re.compile(r"[\d一二两三四五六七八九]")
-_COLLOQUIAL_END = re.compile(r"([百千万])([一二三四五六七八九])\Z")
+_AND = frozenset("and et y e și şi und en و وال kai και".split())
+_HAN_COUNTERS = "份次个個名位人台本张頁页步项種种条點点件家门倍回枚冊つ歳瓦度項張條組组群口只栋层"
+_CHARACTERS = ("zh", "ja", "ko", "th")
+"""Languages in which a number is a run of characters that may be part of a word: 十分 is "very", 十分钟 ten minutes."""
+_COLLOQUIAL_END = re.compile(r"[百千万]([一二三四五六七八九])\Z")
 _KANA = re.compile("[\u3040-\u30ff]")
+_NO_THAI_NUMBER = r"(?!ารถ|ัญ|าม|ม|อี้|ล้ม|ง|ธ)"
+"""What follows Thai letters that look like a number but are part of another word, such as สามารถ ("can")."""
 
 
-def _in_han(text: str, spelled: bool) -> Iterator[float]:
-    """Yield the numbers in Chinese characters, also with digits: "一千二百", "3万".
+@cache
+def _number_words(language: str) -> Mapping[str, _NumberWord]:
+    """Return the number words of a language; for "", the plain ones of all languages with spaces."""
+    tables = _tables()["numbers"]
+    assert isinstance(tables, dict)
+    found: dict[str, _NumberWord] = {}
+    spaced = " ".join(table for name, table in tables.items() if name not in _CHARACTERS)
+    for entry in tables.get(language, "").split() if language else re.findall(r"\S+(?<!\?)(?!\S)", spaced):
+        word, _, value = entry.rpartition(":")
+        number = value.rstrip("?")
+        found[word] = _NumberWord(float(number.lstrip("*+")), number[0] if number[0] in "*+" else "", value[-1] == "?")
+    return found
 
-    Without a digit, as in 千万 ("by all means"), a number counts only with `spelled`. "两千五" is 2500 in Chinese.
+
+@cache
+def _token_pattern(language: str) -> re.Pattern[str]:
+    if language in _CHARACTERS:
+        return re.compile("|".join([r"\d+(?:\.\d+)?", *sorted(_number_words(language), key=len, reverse=True)]))
+    return re.compile(rf"(?:[^\W\d_]|[{combining_marks()}])+(?:['’][^\W\d_]+)*")
+
+
+def _with_digits_for_words(text: str, found: str, language: str, spelled: bool = False) -> str:
+    """Return a text with digits for the numbers in words.
+
+    Args:
+        found: the language that the text tells, or "". Before a unit, the number words of every language count, since
+            few words do not tell a language reliably.
+        language: the language of a text that does not tell it.
+        spelled: see `find_quantities`. In a claim, small numbers count only before a unit.
     """
-    for match in _HAN_NUMBER.finditer(text):
-        number = match.group()
-        if not spelled and (not _HAN_DIGIT.search(number) or number[0] in _HAN_SCALES):
+    own = _number_words(found or language)
+    table = own if found in _CHARACTERS else {**_number_words(""), **own}
+    pieces: list[str] = []
+    end = 0
+    for start, stop, words in _runs(text, found, table):
+        value = _value_of(words, table, found)
+        counted = _after_number().match(text, stop) is not None
+        if found in _CHARACTERS:
+            counted = counted or text[stop : stop + 1] in [*_HAN_COUNTERS]
+            if not _is_number(text, start, stop, words, found, counted):
+                continue
+        ambiguous = len(words) == 1 and words[0] in table and table[words[0]].ambiguous
+        if not counted and found not in _CHARACTERS and not own.keys() >= {*words}:
             continue
-        value = _han_value(number)
-        short = _COLLOQUIAL_END.search(number)
-        if short is not None:
-            unit = {**_HAN_UNITS, **_HAN_SCALES}[short[1]]
-            long_value = value + _HAN_DIGITS[short[2]] * (unit // 10 - 1)
-            if spelled or not _KANA.search(text):
-                yield long_value
-            if spelled or _KANA.search(text):
-                yield value
-        else:
-            yield value
+        if not spelled and (value < 2 or ((value < MIN_SPELLED_NUMBER or ambiguous) and not counted)):
+            continue
+        pieces += text[end:start], f"{value:.10g}" if value < 1e10 else f"{value:.0f}"
+        end = stop
+    return "".join(pieces) + text[end:]
 
 
-def _han_value(number: str) -> float:
-    """Return the value of a number in Chinese characters."""
-    total = section = current = 0.0
-    for token in re.findall(r"\d+(?:\.\d+)?|\S", number):
-        if token in _HAN_SCALES:
-            total += (section + current or 1) * _HAN_SCALES[token]
-            section = current = 0.0
-        elif token in _HAN_UNITS:
-            section += (current or 1) * _HAN_UNITS[token]
-            current = 0.0
+def _is_number(text: str, start: int, stop: int, words: list[str], language: str, counted: bool) -> bool:
+    """Return whether characters are a number: they count something, or are several that begin with a digit."""
+    if all(word[0].isdecimal() for word in words):
+        return False
+    if language == "ko":
+        return counted and not re.match("[가-힣]", text[max(0, start - 1) : start])
+    if language == "th":
+        return re.compile(_NO_THAI_NUMBER).match(text, stop) is not None
+    if words == ["十"] and re.match("分(?![钟鐘間後])", text[stop:]):  # "very" and "enough"
+        return False
+    if counted or text[max(0, start - 3) : start] == "百分之":
+        return True
+    return len(words) > 1 and (words[0] not in _number_words(language) or not _number_words(language)[words[0]].sign)
+
+
+def _runs(text: str, language: str, table: Mapping[str, _NumberWord]) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield start, end and words of each run of number words: "quatre-vingt-dix", "dos mil trescientos"."""
+    run: list[tuple[int, int, str]] = []
+    gap = "" if language in _CHARACTERS else r"[- \u2011]*"
+    for match in [*_token_pattern(language).finditer(text.lower()), None]:
+        found = [] if match is None else _number_parts(match.group(), language, table)
+        adjacent = match is not None and run and re.fullmatch(gap, text[run[-1][1] : match.start()]) is not None
+        if run and not (adjacent and _continues(run, found, match.group() if match else "", table, language)):
+            while run[-1][2] in _AND:
+                run.pop()
+            yield run[0][0], run[-1][1], [word for _, _, word in run if word not in _AND]
+            run = []
+        if match is not None and (found or run):
+            run += [(*match.span(), word) for word in found or [match.group()]]
+
+
+def _continues(
+    run: list[tuple[int, int, str]], found: list[str], word: str, table: Mapping[str, _NumberWord], language: str
+) -> bool:
+    """Return whether a word goes on with the number before it: "twenty" and "one" are 21, "two" and "three" are two."""
+    if not found:
+        return word in _AND
+    number = table.get(found[0])
+    if number is None or number.sign:
+        return number is not None
+    before = _value_of([word for _, _, word in run if word not in _AND], table, language)
+    size = 10 ** len(str(int(number.value)))
+    inverted = run[-1][2] in _AND and before < 10 and number.value % 10 == 0  # Arabic: eight and twenty
+    return before % size == 0 or inverted or (language == "fr" and before % 100 in (4, 60, 80))
+
+
+def _number_parts(word: str, language: str, table: Mapping[str, _NumberWord]) -> list[str]:
+    """Return the number words of which a word consists, e.g. "dreihundertzwanzig"; empty for another word."""
+    if word in table or word[0].isdecimal():
+        return [word]
+    if language in ("ar", "fa") and word[0] == "و" and word[1:] in table:
+        return ["و", word[1:]]
+    if language not in ("de", "nl", "it", "tr"):
+        return []
+    for scale in sorted((name for name, row in table.items() if row.sign == "*"), key=lambda name: -table[name].value):
+        if scale in word:
+            head, _, tail = word.partition(scale)
+            parts = [_number_parts(part, language, table) if part else [] for part in (head, tail.removeprefix("und"))]
+            return [] if (head and not parts[0]) or (tail and not parts[1]) else [*parts[0], scale, *parts[1]]
+    return []
+
+
+def _value_of(words: Iterable[str], table: Mapping[str, _NumberWord], language: str) -> float:
+    """Return the value of the words of a number; a multiplier applies to the smaller part before it."""
+    total = 0.0
+    text = "".join(words := list(words))
+    for word in words:
+        number = table.get(word) or _NumberWord(float(word), "", ambiguous=False)
+        times = number.value
+        if number.sign == "*" or (language == "fr" and word.startswith("vingt") and total % 100 == 4):
+            tail = total % times
+            total += (tail or 1) * times - tail
         else:
-            current = _HAN_DIGITS[token] if token in _HAN_DIGITS else float(token)
-    return total + section + current
+            total += times
+    short = _COLLOQUIAL_END.search(text) if language == "zh" else None
+    if short is not None:  # 两千五 is 2500
+        total += table[short[1]].value * (table[text[-2]].value / 10 - 1)
+    return total

@@ -8,9 +8,12 @@ from dataclasses import replace
 from turnmark.assistant.citations.marks import spaced_sentences, with_numbers
 from turnmark.assistant.steps.step_results import CheckedDraft, Computation, Draft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.steps.verify.claim_support import Sources, claims_of, match_sentences
+from turnmark.assistant.steps.verify.claim_support import Sources, match_sentences
+from turnmark.assistant.steps.verify.claims import claims_of
 from turnmark.assistant.types import GROUNDED_DECISIONS, Checks, ProcedureStep, SubQuestion
 from turnmark.assistant.wording.refusals import is_refusal
+from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.languages import detect_language
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.retrieval.embedding.vector_cache import Embed
 
@@ -34,7 +37,8 @@ class Verification:
             parts = [SubQuestion(text=text, answered=True) for text in questions]
         else:
             parts = judge_parts(questions, answers, draft, turn.embed)
-        valid = is_valid_procedure(draft.procedure) if understanding.wants_procedure else None
+        asked = understanding.wants_procedure and bool(draft.procedure)
+        valid = is_valid_procedure(draft.procedure) if asked else None
         answered_share = sum(part.answered for part in parts) / len(parts)
         update = {"parts_answered": answered_share, "procedure_valid": valid, "repaired": repaired}
         return CheckedDraft(**vars(draft), checks=checks.model_copy(update=update), sub_questions=tuple(parts))
@@ -61,24 +65,26 @@ def check_claims(draft: Draft, question: str, embed: Embed | None) -> Checks:
     """
     if draft.claims == "":
         return Checks(grounded=1.0)
-    claims = claims_of(draft.text if draft.claims is None else draft.claims, draft.unstated)
+    text = draft.text if draft.claims is None else draft.claims
+    claims = claims_of(text, draft.unstated)
     texts, values = list[str](), dict[int, list[float]]()
     for number, hit in enumerate(draft.hits, 1):
         computation = draft.computed.get(hit.passage.id)
         texts.append(hit.passage.indexed_text)
         if computation is not None:
             texts[-1] += f"\n{_about(computation)}\n{question}"
-            values[number] = computation.values
-    sources = Sources(texts, embed, question, values)
+            values[number] = [*computation.values, len(computation.result.rows)]
+    sources = Sources(texts, embed, question, values, language_of(text) or detect_language(text))
     all_numbers = range(1, len(draft.hits) + 1)
-    grounded = [sources.supports(claim.text, claim.numbers or all_numbers) for claim in claims]
+    grounded = [sources.supports(claim.text, claim.numbers or all_numbers, claim.counts) for claim in claims]
     unsupported: list[str] = []
     for claim, is_grounded in zip(claims, grounded, strict=True):
-        if not is_grounded and not sources.supports(claim.text, all_numbers):
+        if not is_grounded and not sources.supports(claim.text, all_numbers, claim.counts):
             unsupported.append(claim.text)
     return Checks(
         grounded=sum(grounded) / len(claims) if claims else None,
         unsupported=tuple(unsupported),
+        wording_checked=not any(sources.is_translated(claim.text, claim.numbers or all_numbers) for claim in claims),
         citations_valid=draft.claims is not None or all(claim.numbers for claim in claims),
     )
 
