@@ -20,7 +20,9 @@ from turnmark.corpora.readers import isolation, read_source
 from turnmark.corpora.readers.common.prose import Unreadable
 from turnmark.corpora.readers.pdf.document import read, read_pdf
 from turnmark.corpora.readers.pdf.extraction import ocr
+from turnmark.corpora.readers.pdf.extraction.right_to_left import reading_order
 from turnmark.corpora.readers.pdf.page.boxes import Segment
+from turnmark.corpora.readers.pdf.page.geometry import Box
 from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Rule, Word
 from turnmark.corpora.readers.pdf.tables.ruled_tables import find_ruled_tables
 from turnmark.corpora.readers.registry import no_progress
@@ -535,6 +537,32 @@ def test_reads_pages_from_right_to_left(tmp_path: Path) -> None:
         f"{prose}\n\n{table}\n\nit says so there".translate(said),
         "it says ABC DEF there, and no more than that".translate(said),
     ]
+
+
+def test_puts_numbers_addresses_and_brackets_of_leftward_text_in_order() -> None:
+    """As pdfium returns them, each with its place on the page, where the number says the column from the left."""
+    seen = [
+        ("א", 30),
+        ("ב", 29),
+        (" ", 28),
+        ("e", 24),
+        ("x", 25),
+        (".", 23),
+        ("f", 21),
+        ("i", 22),
+        ("@", 20),
+        ("h", 19),
+    ]
+    seen += [(" ", 18), (")", 17), ("2", 15), ("4", 16), (" ", 14), ("ג", 13), ("(", 12), (" ", 11), (".", 6)]
+    seen += [("2", 7), ("0", 8)]
+    boxes = [Box(left, 0, left + 1, 1) for _, left in seen]
+    ordered = reading_order([letter for letter, _ in seen], boxes.__getitem__)
+    assert "".join(letter for _, letter, _ in ordered) == "אב h@fi.ex (24 ג) 20."
+
+
+def test_puts_the_parts_of_a_ligature_from_right_to_left() -> None:
+    letters, boxes = "اإلج", [Box(30, 0, 33, 1), Box(24, 0, 27, 1), Box(27, 0, 30, 1), Box(20, 0, 24, 1)]
+    assert "".join(letter for _, letter, _ in reading_order(letters, boxes.__getitem__)) == "الإج"
 
 
 def test_code_keeps_lines_and_indents(tmp_path: Path) -> None:

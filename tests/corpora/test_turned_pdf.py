@@ -222,6 +222,8 @@ def test_removes_upright_running_headers_from_turned_pages(tmp_path: Path) -> No
                 draw_table(canvas, 60, 300, ruled=True)
             else:
                 draw_hours(canvas)
+                for line, keeper in enumerate("Ann Bob Cem Dov Eve".split()):
+                    canvas.drawString(60, 300 - 14 * line, f"{keeper * (number + 1)} shuts the gates of the mill")
             canvas.restoreState()
             canvas.showPage()
 

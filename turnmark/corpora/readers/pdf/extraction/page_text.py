@@ -13,7 +13,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 
 from turnmark.corpora.readers.pdf.extraction.orientation import PageMarks, upright_pages
-from turnmark.corpora.readers.pdf.extraction.right_to_left import is_right_to_left
+from turnmark.corpora.readers.pdf.extraction.right_to_left import reading_order
 from turnmark.corpora.readers.pdf.figures.drawings import links_of, picture_share
 from turnmark.corpora.readers.pdf.figures.figure_finder import PlacedLine, figures_of
 from turnmark.corpora.readers.pdf.figures.shapes import read_drawing
@@ -156,19 +156,19 @@ class _TextReader:
         self._angle = 0.0  # pdfium's angle of the current character, from which its direction is measured
         self._direction = 0.0
         # The current word: its letters, the index of the first, its direction, their bounding box in the coordinates of
-        # that direction, whether a space precedes it, and whether each letter is to the left of the one before.
+        # that direction, and whether a space precedes it.
         self._letters: list[str] = []
         self._first = 0
         self._rise = 0.0
         self._left = self._right = self._bottom = self._top = 0.0
         self._spaced = True
-        self._leftward = False
 
     def read(self) -> None:
         """Read the words."""
         count = min(self._text.count_chars(), MAX_CHARS)
         letters = [letter_of(pdfium_calls.unicode_of(self._address, index)) for index in range(count)]
-        for index, letter in enumerate(decode_cork(letters, lambda at: pdfium_calls.font_of(self._address, at))):
+        decoded = decode_cork(letters, lambda at: pdfium_calls.font_of(self._address, at))
+        for index, letter, in_leftward_text in reading_order(decoded, self._own_edges):
             if letter in _HYPHEN_MARKS and self._letters:
                 self._letters.append("-")
             elif letter in _BLANKS:
@@ -180,35 +180,34 @@ class _TextReader:
             else:
                 self.visible += 1
                 self.unmapped += is_unmapped(letter)
-                self._take(index, letter)
+                self._take(index, letter, in_leftward_text)
         self._close()
 
-    def _take(self, index: int, letter: str) -> None:
+    def _take(self, index: int, letter: str, in_leftward_text: bool) -> None:
         """Append a letter to the current word, or begin the next word with it."""
         direction = self._direction_at(index)
         left, bottom, right, top = self._edges(index, direction)
-        leftward = is_right_to_left(letter) or (bool(self._letters) and self._leftward and not letter.isalnum())
-        if self._letters:
-            height = self._top - self._bottom
+        height = self._top - self._bottom
+        is_beside = max(left - self._right, self._left - right) < height and direction == self._rise
+        if self._letters and not (in_leftward_text and is_beside):  # pdfium divides it into words by spaces
             level = (
                 abs(bottom - self._bottom) <= _MAX_BASE_SHIFT * height
                 and abs(top - self._top) <= _MAX_BASE_SHIFT * height
             )
-            gap = self._left - right if leftward else left - self._right
-            turns = leftward != self._leftward or direction != self._rise
+            gap = left - self._right
             # pdfium orders the letters of a turned line like those of an upright one, so some come too early.
             overlap = _MAX_TURNED_OVERLAP * height if direction else max(height, right - left)
-            if turns or not level or gap > _MIN_SPACE_WIDTH * height or gap < -overlap:
+            if direction != self._rise or not level or gap > _MIN_SPACE_WIDTH * height or gap < -overlap:
                 self._close()
-                self._spaced = not turns and (gap > _MIN_SPACE_WIDTH * min(height, top - bottom) or gap < -height)
+                is_spaced = gap > _MIN_SPACE_WIDTH * min(height, top - bottom) or gap < -height
+                self._spaced = is_spaced and direction == self._rise
         if self._letters:
             self._right = max(self._right, right)
-            self._left = min(self._left, left) if leftward else self._left
+            self._left = min(self._left, left) if in_leftward_text else self._left
         else:
             self._first, self._rise = index, direction
             self._left, self._right, self._bottom, self._top = left, right, bottom, top
         self._letters.append(letter)
-        self._leftward = leftward
 
     def _direction_at(self, index: int) -> float:
         """Return the direction of a letter. Only its matrix tells it: pdfium's angle includes the slant of italics."""
@@ -219,6 +218,10 @@ class _TextReader:
             known = pdfium.FPDFText_GetMatrix(self._text, index, ctypes.byref(matrix))
             self._direction = direction_of(matrix.a, matrix.b) if known else 0.0
         return self._direction
+
+    def _own_edges(self, index: int) -> Box:
+        """Return the box of a letter in the coordinates of its own direction."""
+        return self._edges(index, self._direction_at(index))
 
     def _edges(self, index: int, direction: float) -> Box:
         """Return the box of a letter in the coordinates of its direction."""

@@ -25,6 +25,7 @@ _MAX_DIGITS = 9
 _LETTER = re.compile(r"[^\W\d_]")
 _MAX_TITLE_SHARE = 0.4  # of all pages; a line at the top of more pages is not a slide title
 _MAX_SPARSE_RATIO = 2.5  # of all words of a page to those of its running rows, on a page of little else
+_MAX_NUMBERED_RATIO = 1.5  # the same for rows with a number that rises with the pages
 _NUMBER = re.compile(r"\d+|(?<!\S)[ivxlcdm]{1,7}(?!\S)")
 
 
@@ -58,13 +59,17 @@ def _keep_content(pages: Sequence[PdfPage], running: Sequence[dict[float, _Margi
     Badges, tickets and payslips repeat the same lines on every page.
     """
     places = defaultdict[str, list[tuple[int, _MarginRow]]](list)
-    sparse = set[int]()
+    ratios: list[float] = []  # of each page
     for index, (page, rows) in enumerate(zip(pages, running, strict=True)):
-        if len(page.words) < _MAX_SPARSE_RATIO * sum(len(row.words) for row in rows.values()):
-            sparse.add(index)
+        ratios.append(len(page.words) / max(1, sum(len(row.words) for row in rows.values())))
         for row in rows.values():
             places[row.pattern].append((index, row))
-    content = {name for name, found in places.items() if 2 * sum(index in sparse for index, _ in found) > len(found)}
+
+    def is_content(pattern: str) -> bool:
+        most = _MAX_NUMBERED_RATIO if "#" in pattern else _MAX_SPARSE_RATIO
+        return 2 * sum(ratios[index] < most for index, _ in places[pattern]) > len(places[pattern])
+
+    content = list(filter(is_content, places))
     if any("#" not in pattern for pattern in content):  # otherwise, the rows are page numbers
         for found in map(places.__getitem__, filter(_LETTER.search, content)):
             seen = set[str]()
