@@ -56,7 +56,7 @@ def test_users_complain_reword_change_the_topic_and_come_back():
     )
     assert [one.move for one in exchanges] == ["opening", "complaint", "again", "new_topic", "back"]
     assert [one.reached for one in exchanges] == [False, False, True, True, True]
-    assert messages[0] == "descaling kettle?"
+    assert "descaling kettle" in messages[0]
     assert "The kettle" in messages[2]
     assert "Ash" in messages[3]
 

@@ -101,7 +101,7 @@ def phrase_by_rules(user: SimulatedUser) -> WordMessage:
             words = " ".join(dict.fromkeys(known[: 2 * OPENING_WORDS])).lower() or goal.heading
         if user.mistypes and chance.random() < TYPO_CHANCE:
             words = _mistype(words, chance)
-        return phrases[move].format(words=words, title=goal.title)
+        return chance.choice(phrases[move]).format(words=words, title=goal.title)
 
     return phrase
 
@@ -116,7 +116,7 @@ def _mistype(words: str, chance: random.Random) -> str:
 
 
 @cache
-def _phrases() -> Mapping[str, Mapping[str, str]]:
+def _phrases() -> Mapping[str, Mapping[str, Sequence[str]]]:
     return tomllib.loads((files(__package__) / "phrases.toml").read_text(encoding="utf-8"))
 
 
