@@ -144,7 +144,7 @@ def test_lists_tables_with_columns_units_totals_and_rows() -> None:
     assert "orders: orders.csv" in every
     assert "7 rows, 1 of them totals" in every
     assert "net_amount “Net amount” real in €" in every or "net_amount real in €" in every
-    assert "1 cell NULL, see net_amount_text" in every
+    assert "(1 cell without a value (unknown): NULL)" in every
     assert "Miller | 2024-03-01 | 1,200.50 €" in every
     assert "supplier (Miller; Smith; Çelik)" in every, "without the label of the row with the total"
     assert "ordered date 2024-03-01…2024-05-20" in every
@@ -166,9 +166,12 @@ def test_lists_tables_with_columns_units_totals_and_rows() -> None:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
-        ("SELECT sum(net_amount) FROM orders", "orders has 1 row with totals of other rows"),
+        ("SELECT sum(net_amount) FROM orders", "includes 1 row of orders with totals of other rows"),
         ("SELECT sum(net_amount) FROM orders WHERE is_total = 0", "Units: net_amount in €."),
-        ("SELECT sum(net_amount) FROM orders WHERE is_total = 0", "1 cell of net_amount could not be read as real"),
+        (
+            "SELECT sum(net_amount) FROM orders WHERE is_total = 0",
+            "net_amount: 1 cell without a value (unknown): NULL; see net_amount_text.",
+        ),
         ("SELECT * FROM orders WHERE supplier = 'Celik'", "Nothing matches. First look how it is spelled"),
         ("SELECT count(*) FROM orders WHERE supplier = 'Celik'", "Nothing matches. First look how it is spelled"),
         ("SELECT amount FROM orders", "net_amount"),

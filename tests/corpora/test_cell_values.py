@@ -19,7 +19,7 @@ from turnmark.corpora.tables.column_types import (
     join_labels,
     repeats_labels,
 )
-from turnmark.corpora.tables.total_rows import TotalRows
+from turnmark.corpora.tables.total_rows import Amounts, TotalRows
 
 
 def types_of(*columns: Sequence[str], labels: Sequence[str] = (), language: str = "") -> list[ColumnType]:
@@ -195,6 +195,53 @@ def test_one_cell_decides_the_order_of_day_and_month() -> None:
         assert types_of(cells)[0].kind == "text"
 
 
+@pytest.mark.parametrize(
+    ("label", "cells", "expected"),
+    [
+        ("Datum", ["02.01.24", "31.12.99", "1.2.29"], ["2024-01-02", "1999-12-31", "2029-02-01"]),
+        ("Date", ["20240503", "20231231"], ["2024-05-03", "2023-12-31"]),
+        ("x", ["2024-05-03", "20231231", "02.01.24"], ["2024-05-03", "2023-12-31", "2024-01-02"]),
+        ("Release", ["02.01.24", "31.12.99"], ["02.01.24", "31.12.99"]),
+        ("Pieces", ["20240503", "20231231"], [20240503, 20231231]),
+        ("Invoice date", ["20240503", "12", "13"], [20240503, 12, 13]),
+        ("Founded", ["1761-10", "1904", "1911", "1913"], ["1761-10", "1904", "1911", "1913"]),
+    ],
+)
+def test_short_dates_and_years_in_a_column_of_dates(label: str, cells: list[str], expected: list[CellValue]) -> None:
+    assert values(cells, labels=[label]) == expected
+
+
+@pytest.mark.parametrize(
+    ("cells", "missing", "remarks"),
+    [
+        (["12.5", "14", "13.5", "-999", "15", "11", "-999"], [-999], "2 cells with -999, far from all others, count"),
+        (["12,5", "14", "13,5", "-99,9", "15", "11"], [-99.9], "1 cell with -99.9, far from all others, count"),
+        (["1", "2", "3", "9999", "4", "5", "9999"], [9999], "2 cells with 9999, far from all others, count"),
+        (["1", "2", "3", "9999", "4", "5"], [], "1 cell with 9999, far from all others, perhaps missing values"),
+        (["800", "999", "9999", "7500", "9999", "12"], [], ""),
+        (["-80", "-99", "-70", "-90", "-60", "-85"], [], ""),
+        (["12", "~55.1", "ca. 7", "3"], [], "2 numbers not exact"),
+    ],
+)
+def test_numbers_that_mean_missing_values(cells: list[str], missing: list[float], remarks: str) -> None:
+    (column,) = types_of(cells)
+    assert sorted(column.markers) == missing
+    assert "; ".join(column.remarks).startswith(remarks) if remarks else column.remarks == ()
+    assert sum(column.value(cell) is None for cell in cells) == sum(
+        float(cell.replace(",", ".")) in missing for cell in cells if cell.strip("-")[0].isdigit()
+    )
+
+
+@pytest.mark.parametrize(
+    ("label", "unit"),
+    [("Kosten (€)", "€"), ("Size [kB]", "kB"), ("Preis in EUR", "EUR"), ("Umsatz (in Mio. €)", "Mio. €"),
+     ("Share (%)", "%"),
+     ("Amount (net)", ""), ("Population (2011)", ""), ("Price", "")],
+)  # fmt: skip
+def test_a_label_may_have_the_unit(label: str, unit: str) -> None:
+    assert types_of(["12", "7", "9"], labels=[label])[0].unit == unit
+
+
 def test_impossible_dates_have_no_value() -> None:
     assert values(["31.01.2024", "30.01.2024", "28.01.2024", "29.01.2024", "31.02.2024"])[-1] is None
 
@@ -237,10 +284,12 @@ def totals(rows: Sequence[tuple[str, ...]], numeric: Sequence[bool]) -> list[int
     search = TotalRows(numeric)
     found = []
     for at, row in enumerate(rows):
-        row_values = [
-            float(cell) if is_numeric and cell else None for cell, is_numeric in zip(row, numeric, strict=True)
-        ]
-        if search.is_total(row, row_values):
+        amounts = {
+            (column, ""): float(cell)
+            for column, (cell, is_numeric) in enumerate(zip(row, numeric, strict=True))
+            if is_numeric and cell
+        }
+        if search.is_total(row, amounts):
             found.append(at)
     return found
 
@@ -276,7 +325,10 @@ def test_finds_rows_of_totals(rows: list[tuple[str, ...]], numeric: list[bool], 
 
 def test_the_label_of_a_total_may_be_in_a_column_of_numbers() -> None:
     search = TotalRows([True, True])
-    rows = [(["1998", "5"], [1998, 5]), (["1999", "7"], [1999, 7]), (["Total", "12"], [None, 12])]
+    rows: list[tuple[list[str], Amounts]] = [
+        (["1998", "5"], {(0, ""): 1998, (1, ""): 5}), (["1999", "7"], {(0, ""): 1999, (1, ""): 7}),
+        (["Total", "12"], {(1, ""): 12}),
+    ]  # fmt: skip
     assert [search.is_total(cells, numbers) for cells, numbers in rows] == [False, False, True]
 
 

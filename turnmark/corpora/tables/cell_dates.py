@@ -81,10 +81,17 @@ _FORMS = tuple(
         rf"{_NAME}[ ,-]{{1,2}}(?:de )?(?P<year>\d{{4}})",
     )
 )
+_SHORT_FORMS = (
+    re.compile(rf"(?P<first>\d{{1,2}})(?P<mark>[-/.]) ?(?P<second>\d{{1,2}})(?P=mark) ?(?P<year>\d\d){_TIME}"),
+    re.compile(r"(?P<year>(?:19|20)\d\d)(?P<month>\d\d)(?P<day>\d\d)"),
+)
+"""Forms that are dates only in a column of dates: "02.01.24" may be a version, and "20240503" a number."""
 _FORMS_WITH_NAMES = _FORMS[4:]
 """The forms that may begin with a word."""
 _YEAR = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _FIRST_YEAR, _LAST_YEAR = 1000, 2999
+FIRST_SHORT_YEAR = 1930
+"""The first of the hundred years that years of two digits mean, as in Excel."""
 
 
 class CellDate(NamedTuple):
@@ -106,10 +113,7 @@ def is_month_name(word: str) -> bool:
 
 @lru_cache(maxsize=20_000)
 def read_date(text: str) -> CellDate | None:
-    """Return the date that a cell shows, or None if it shows none.
-
-    A date with a year of two digits is not read, since its century is not known.
-    """
+    """Return the date that a cell shows, or None if it shows none. `read_short_date` reads further forms."""
     if not 6 <= len(text) <= MAX_LENGTH:
         return None
     if not text.isascii():
@@ -124,9 +128,17 @@ def read_date(text: str) -> CellDate | None:
     return None
 
 
+def read_short_date(text: str) -> CellDate | None:
+    """Return the date of a cell such as "02.01.24" or "20240503" in a column of dates, or None."""
+    matches = (form.fullmatch(text.strip()) for form in _SHORT_FORMS)
+    return next((_make_date(match.groupdict()) for match in matches if match), None)
+
+
 def _make_date(parts: Mapping[str, str | None]) -> CellDate | None:
     """Return the date with these parts, or None if there is no such day or time."""
     year, clock = int(parts["year"] or 0), _clock(parts)
+    if year < 100:
+        year += 100 * ((FIRST_SHORT_YEAR - year + 99) // 100)
     if clock is None:
         return None
     if parts.get("first"):

@@ -41,6 +41,12 @@ _CODES = (
 )
 _CURRENCY = rf"(?:[A-Z]{{0,3}}[$€£¥₹₩₽₺฿₫₴₪¢]|(?:{'|'.join(_CODES.split())})|Rs\.?|kr\.?|zł|Kč|Ft|円|元)"
 _UNIT = r"(?:[%‰]|°?[^\W\d_]{1,12}[²³]?(?:/[^\W\d_]{1,8}[²³]?)?\.?)"
+_MEASURES = frozenset(
+    "% ‰ mg g kg t mm cm m km ml l h min s ms °C °F W kW MW kWh MWh GWh V A Hz MHz GHz kB MB GB TB ha m² km² m³ km/h "
+    "m/s mph ft in lb oz mi hPa bar kJ kcal".split()
+)
+"""Units that a column name may have in parentheses."""
+_LABEL_UNIT = re.compile(r"[(\[](?:in )?(?P<inner>[^()\[\]]{1,15})[)\]]\s*$|\b(?:in|en) (?P<after>[^\s\d]{1,4})\s*$")
 _DISPLAYED_NUMBER = re.compile(
     rf"(?P<open>\()?(?P<sign>[-+])? ?(?P<before>{_CURRENCY}(?=[ \d.,+-]))? ?(?P<second>[-+])?"
     r"(?P<digits>[.,]?\d+(?:[ .,'’]\d+)*)(?P<power>[eE][-+]?\d{1,3})?(?P<ordinal>st|nd|rd|th|[ºª.](?![^\W\d_]))?"
@@ -48,6 +54,7 @@ _DISPLAYED_NUMBER = re.compile(
 )
 _BEGINNING = re.compile(r"[^\w]*(?:[^\W\d_]{1,4}[^\w]*)?\d")
 """Matches the beginning of a number. It is tried first, because most cells are texts."""
+_ROUGHLY = re.compile(r"(?:[~≈∼]|(?:ca|approx|env)\.?|(?:circa|about|etwa|rund)(?= )|c\.) ?(?=[-+]?\d)", re.IGNORECASE)
 _NOTE = re.compile(r"(?<=\S)\s?(?:\[[\w ]{1,8}\]|[*†‡§¹²³])+$")
 _ACCOUNTING_NUMBER = re.compile(rf"(?:({_CURRENCY}) ?)?\(([^()]+)\) ?({_UNIT}|{_CURRENCY})?")  # "$(35)" is "($35)"
 _SWISS_CENTS = re.compile(r"(?<=\d)[.,]-(?=$| )")  # "CHF 1'200.-"
@@ -68,12 +75,14 @@ class CellNumber(NamedTuple):
         comma: the number if a comma separates the decimals, or None if the cell cannot be read in this way.
         unit: "%", a currency or another unit; empty if there is none.
         is_code: whether the digits may be a code: they begin with a zero, or with a plus sign as a telephone number.
+        is_rough: whether the cell says that the number is not exact, as in "~55.1".
     """
 
     point: int | float | None
     comma: int | float | None
     unit: str
     is_code: bool
+    is_rough: bool = False
 
     @property
     def is_ambiguous(self) -> bool:
@@ -95,6 +104,8 @@ def read_number(text: str) -> CellNumber | None:
         return None
     if not text.isascii():
         text = normalize_width(text).translate(_SPACES)
+    exact = _ROUGHLY.sub("", text, count=1) if not text[:1].isdigit() and _ROUGHLY.match(text) else text
+    is_rough, text = exact != text, exact
     if not _BEGINNING.match(text):
         return None
     text = " ".join(_NOTE.sub("", text).split())
@@ -121,7 +132,22 @@ def read_number(text: str) -> CellNumber | None:
         return None
     bare = digits.isdigit() and not unit and not match["power"]
     is_code = bare and ((digits[0] == "0" and count > 1) or (sign == "+" and count > 7))
-    return CellNumber(point, comma, unit, is_code)
+    return CellNumber(point, comma, unit, is_code, is_rough)
+
+
+def read_label_unit(label: str) -> str:
+    """Return the unit of the numbers below a column name such as "Costs (€)" or "Size [kg]"; empty if it names none."""
+    match = _LABEL_UNIT.search(label)
+    unit = " ".join((match["inner"] or match["after"]).split()) if match else ""
+    shown = read_number(f"1 {unit}") if unit else None
+    if shown is None:
+        return ""
+    return unit if is_common_unit(shown.unit) else ""
+
+
+def is_common_unit(unit: str) -> bool:
+    """Return whether a unit is a currency, a percentage or a measure, and not a word such as "acts"."""
+    return unit in _MEASURES or (bool(unit) and all(re.fullmatch(_CURRENCY, part) for part in unit.split()))
 
 
 def _factor_and_unit(before: str, after: list[str]) -> tuple[float, str]:

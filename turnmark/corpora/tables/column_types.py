@@ -14,15 +14,25 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from typing import Literal
 
-from turnmark.corpora.tables.cell_dates import CellDate, read_date
-from turnmark.corpora.tables.cell_numbers import CellNumber, read_number, read_plain_number
+from turnmark.core.plural import count_phrase
+from turnmark.corpora.tables.cell_dates import CellDate, read_date, read_short_date
+from turnmark.corpora.tables.cell_numbers import (
+    CellNumber,
+    is_common_unit,
+    read_label_unit,
+    read_number,
+    read_plain_number,
+)
 
 ColumnKind = Literal["integer", "real", "date", "text"]
 CellValue = int | float | str | None
 """The value of a cell: a number, an ISO date or text; None for an empty cell, or one that cannot be read."""
 
+MAX_UNITS = 4
+"""Maximum units of a column of text whose numbers are read, and maximum numbers that may mean a missing value."""
 MIN_TYPED_SHARE = 0.8
 """Minimum share of the filled cells that are numbers (or dates) in a numeric column (or a column of dates)."""
 MAX_MINORITY_SHARE = 0.1
@@ -30,8 +40,16 @@ MAX_MINORITY_SHARE = 0.1
 
 If a column exceeds it, its ambiguous cells have no value. If a file exceeds it, its columns contradict each other.
 """
-_BLANKS = frozenset({"", "k. A.", *"- – — − n/a N/A n.a. NA n/d N/D k.A. ? … ... . #N/A null NULL".split()})
-"""Cells that show that there is no value."""
+_BLANKS = frozenset(
+    "-|–|—|−|--|---|?|…|...|.|..|:|/|n/a|n.a.|na|n/d|k.a.|k. a.|keine angabe|#n/a|#nv|#wert!|#value!|#div/0!|#ref!|"
+    "#bezug!|null|nan|none|missing|unknown|unbekannt".split("|")
+)
+"""Cells that show that there is no value, in lower case."""
+MIN_OTHER_NUMBERS = 5
+"""Minimum number of other numbers with which -999 is compared, which may mean that a value is missing."""
+MIN_MARKER_DISTANCE = 5
+"""Minimum distance of a positive number such as 9999 from the others, in ranges of the others, to mean so."""
+_MARKER = re.compile(r"-?9{3,6}(?:\.0|\.9{1,2})?|-9{2}(?:\.0|\.9{1,2})?")
 _SAMPLED_ROWS = 25
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _CODE_LABEL = re.compile(
@@ -44,6 +62,12 @@ _VERSION_LABEL = re.compile(
     r"\b(?:versions?|releases?|firmware|section|chapter|kapitel|abschnitt|clause)\b", re.IGNORECASE
 )
 """Labels of numbers such as 4.10, which is not 4.1."""
+_DATE_LABEL = re.compile(
+    r"\b(?:dates?|datum|fecha|data|dato|päivä(?:määrä)?|tarih|datums?|дата|ημερομηνία|day|tag|born|geboren|since|seit)\b|"
+    r"\w(?:datum|dato|date)\b|日付|日期|날짜|年月日",
+    re.IGNORECASE,
+)
+"""Labels of columns in which 20240503 and 02.01.24 are dates."""
 _COMMA_LANGUAGES = frozenset(
     "af bg ca cs da de el es et eu fi fr gl hr hu id is it lt lv nb nl nn no pl pt ro ru sk sl sq sr sv tr "
     "uk vi".split()
@@ -53,7 +77,7 @@ _COMMA_LANGUAGES = frozenset(
 
 def is_blank(text: str) -> bool:
     """Return whether a cell shows that there is no value: it is empty, "-", "n/a" or similar."""
-    return text in _BLANKS
+    return not text or (len(text) < 15 and text.lower() in _BLANKS)
 
 
 @dataclass(frozen=True)
@@ -61,10 +85,12 @@ class ColumnType:
     """The type of a column, and how its cells are read.
 
     Attributes:
-        unit: unit of the numbers, as displayed; empty if there is none.
+        unit: unit of the numbers, as displayed; empty if there is none. A column of text may have several units.
         comma: whether decimals follow a comma.
         day_first: whether the day comes before the month.
         skips_ambiguous: whether a cell that can be read in two ways has no value.
+        markers: numbers that mean that a value is missing.
+        remarks: what a reader of its numbers should know.
     """
 
     kind: ColumnKind
@@ -72,6 +98,24 @@ class ColumnType:
     comma: bool = False
     day_first: bool = True
     skips_ambiguous: bool = False
+    markers: frozenset[int | float] = frozenset()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def has_amounts(self) -> bool:
+        """Whether the column has numbers that may be summed."""
+        return self.kind in ("integer", "real") or (self.kind == "text" and bool(self.unit))
+
+    def amount(self, text: str, value: CellValue) -> tuple[str, int | float] | None:
+        """Return the unit and the number of a cell with a value; the unit is empty if the column has only one."""
+        if self.kind != "text":
+            return ("", value) if isinstance(value, int | float) else None
+        shown, number = read_number(text), self._number(text)
+        return (shown.unit, number) if shown is not None and number is not None else None
+
+    def is_blank(self, text: str) -> bool:
+        """Return whether a cell shows that there is no value, also by a number such as -999."""
+        return is_blank(text) or (bool(self.markers) and self._number(text) in self.markers)
 
     def value(self, text: str, stored: str = "") -> CellValue:
         """Return the value of a cell.
@@ -89,6 +133,8 @@ class ColumnType:
         number = _stored_number(stored, text) if stored else read_plain_number(text)
         if number is None:
             number = self._number(text)
+        if number in self.markers:
+            return None
         return round(number) if self.kind == "integer" and number is not None else number
 
     def _number(self, text: str) -> int | float | None:
@@ -99,7 +145,7 @@ class ColumnType:
         return readings[0] if readings[0] is not None else readings[1]
 
     def _date(self, text: str) -> str | None:
-        shown = read_date(text)
+        shown = read_date(text) or read_short_date(text)
         if shown is None:
             return text if re.fullmatch(r"[12]\d{3}", text) else None
         return (shown.day_first if self.day_first else shown.month_first) or None
@@ -136,20 +182,30 @@ class ColumnEvidence:
     units: Counter[str] = field(default_factory=Counter)
     dates: int = 0
     years: int = 0
+    short_dates: int = 0  # dates only in a column of dates
     days_first: int = 0
     months_first: int = 0
     either_first: int = 0
+    rough: int = 0
+    blanks: Counter[str] = field(default_factory=Counter)  # cells such as "n/a"
+    markers: Counter[int | float] = field(default_factory=Counter)  # numbers such as -999
+    low: float = inf  # of the other numbers
+    high: float = -inf
 
     def add(self, text: str, stored: str = "") -> None:
         """Count a cell."""
         if is_blank(text):
+            self.blanks[text] += bool(text)
             return
         self.filled += 1
         number = read_plain_number(text)
         if number is not None:
             self.numbers += 1
             self.units[""] += 1
-            self.years += isinstance(number, int) and 1000 <= number <= 2999
+            self._add_value(number)
+            if isinstance(number, int):
+                self.years += 1000 <= number <= 2999
+                self.short_dates += 19_000_101 <= number <= 20_991_231 and read_short_date(text) is not None
             if isinstance(number, float):
                 self.points += 1
                 self.fractions += 1
@@ -160,8 +216,12 @@ class ColumnEvidence:
             return
         date = read_date(stored or text)
         if date is not None:
+            self.dates += 1
             self._add_date(date)
             return
+        if date := read_short_date(text):
+            self.short_dates += 1
+            self._add_date(date)
         shown = read_number(text)
         if shown is not None:
             self._add_number(shown)
@@ -175,6 +235,10 @@ class ColumnEvidence:
     def _add_number(self, shown: CellNumber) -> None:
         self.numbers += 1
         self.codes += shown.is_code
+        self.rough += shown.is_rough
+        number = shown.comma if shown.point is None else shown.point
+        if number is not None:
+            self._add_value(number)
         self.units[shown.unit] += 1
         if shown.is_ambiguous:
             self.ambiguous += 1
@@ -191,12 +255,17 @@ class ColumnEvidence:
         else:
             self._add_whole(shown.point)
 
+    def _add_value(self, number: int | float) -> None:
+        if "99" in (text := str(number)) and _MARKER.fullmatch(text):
+            self.markers[number] += 1
+        else:
+            self.low, self.high = min(self.low, number), max(self.high, number)
+
     def _add_whole(self, number: int) -> None:
         self.hundreds += 100 <= abs(number) < 1000
         self.long_wholes += abs(number) >= 1000
 
     def _add_date(self, date: CellDate) -> None:
-        self.dates += 1
         if date.day_first is None:
             self.months_first += 1
         elif date.month_first is None:
@@ -208,30 +277,67 @@ class ColumnEvidence:
         """Return the type of the column, given the habits of its file."""
         if self.filled == 0:
             return ColumnType("text")
-        if self.dates and self.dates + self.years >= MIN_TYPED_SHARE * self.filled and self.dates >= self.years:
+        if self._has_dates():
             day_first = self._day_first(file)
-            return ColumnType("text") if day_first is None else ColumnType("date", day_first=day_first)
+            if day_first is None:
+                return ColumnType("text")
+            return ColumnType("date", day_first=day_first, remarks=self._missing()[1])
         units = +Counter({unit: count for unit, count in self.units.items() if unit})
-        if (
-            self.numbers < MIN_TYPED_SHARE * self.filled
-            or self.codes
-            or _CODE_LABEL.search(self.label)
-            or len(units) > 1
-        ):
+        if self.numbers < MIN_TYPED_SHARE * self.filled or self.codes or _CODE_LABEL.search(self.label):
             return ColumnType("text")
         comma = self._comma(file)
+        if len(units) > 1:
+            shown = ", ".join(units)
+            remark = f"text with several units ({shown}); read it with number(), each unit by itself"
+            is_read = len(units) <= MAX_UNITS and all(map(is_common_unit, units))
+            return ColumnType("text", shown, comma, remarks=(remark,)) if is_read else ColumnType("text")
         if self.fractions and not self.stored and _VERSION_LABEL.search(self.label):
             return ColumnType("text")
         minority = min(self.points, self.commas)
         fractions = self.fractions
         if not self.stored:
             fractions += self.comma_fractions if comma else self.point_fractions
+        markers, remarks = self._missing()
+        if self.rough:
+            remarks += (f"{count_phrase(self.rough, 'number')} not exact, as in “~55.1”",)
         return ColumnType(
             "real" if fractions else "integer",
-            unit=next(iter(units), ""),
+            unit=next(iter(units), "") or read_label_unit(self.label),
             comma=comma,
             skips_ambiguous=minority > MAX_MINORITY_SHARE * (self.points + self.commas),
+            markers=markers,
+            remarks=remarks,
         )
+
+    def _has_dates(self) -> bool:
+        """Return whether most cells are dates, some of which may be years alone or dates in a short form."""
+        dates = self.dates
+        if dates or _DATE_LABEL.search(self.label):
+            dates += self.short_dates
+        are_years = self.years >= self.numbers - self.short_dates
+        return (
+            bool(dates) and dates + self.years >= MIN_TYPED_SHARE * self.filled and (dates >= self.years or are_years)
+        )
+
+    def _missing(self) -> tuple[frozenset[int | float], tuple[str, ...]]:
+        """Return the numbers that mean a missing value, by their distance from the others, and remarks on them."""
+        markers: list[int | float] = []
+        remarks: list[str] = []
+        if shown := +self.blanks:
+            examples = ", ".join(shown)
+            remarks.append(f"{count_phrase(shown.total(), 'cell')} without a value ({examples}): NULL")
+        for number, count in self.markers.items():
+            distance = max(number - self.high, self.low - number)
+            if distance <= self.high - self.low or len(self.markers) > MAX_UNITS:
+                continue
+            is_far = number < 0 or (count > 1 and distance > MIN_MARKER_DISTANCE * (self.high - self.low))
+            cells = f"{count_phrase(count, 'cell')} with {number:g}"
+            if is_far and self.numbers - self.markers.total() >= MIN_OTHER_NUMBERS:
+                markers.append(number)
+                remarks.append(f"{cells}, far from all others, count as missing: NULL")
+            else:
+                remarks.append(f"{cells}, far from all others, perhaps missing values")
+        return frozenset(markers), tuple(remarks)
 
     def own_comma(self) -> bool | None:
         """Return whether decimals follow a comma as far as the column itself shows it, or None if it does not."""

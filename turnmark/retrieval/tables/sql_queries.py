@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -286,21 +287,26 @@ def _basis(
     by_name = {table.name: table for table in read}
     found: dict[str, dict[int, None]] = {}
     counts: dict[str, int] = {}
+    totals: Counter[str] = Counter()
     used = {name: dict(columns) for name, columns in watch.read.items()}
     for query in queries:
         try:
-            ids, count = _row_ids(db, query)
+            ids, count, total_count = _row_ids(db, query)
         except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError):
             return (), "the rows that the statement rests on cannot be listed"
         found.setdefault(query.table, {}).update(dict.fromkeys(ids))
         counts[query.table] = max(counts.get(query.table, 0), count, len(found[query.table]))
+        totals[query.table] = max(totals[query.table], total_count)
     return tuple(
-        _basis_of(db, by_name[name], list(ids)[:MAX_BASIS_ROWS], counts[name], used.get(name, {}))
+        _basis_of(db, by_name[name], list(ids)[:MAX_BASIS_ROWS], used.get(name, {})).model_copy(
+            update={"count": counts[name], "totals": totals[name]}
+        )
         for name, ids in found.items()
     ), ""
 
 
-def _row_ids(db: sqlite3.Connection, query: RowQuery) -> tuple[list[int], int]:
+def _row_ids(db: sqlite3.Connection, query: RowQuery) -> tuple[list[int], int, int]:
+    """Return the first rows, the number of all rows, and the number of totals among them."""
     ids: dict[int, None] = {}
     for (number,) in db.execute(query.row_ids):
         if number is not None:
@@ -308,12 +314,12 @@ def _row_ids(db: sqlite3.Connection, query: RowQuery) -> tuple[list[int], int]:
         if len(ids) >= MAX_BASIS_ROWS:
             break
     ((count,),) = db.execute(query.row_count).fetchall()
-    return list(ids), int(count)
+    total_rows = f'SELECT count(*) FROM {query.table} WHERE "{TOTAL_COLUMN}" = 1 AND rowid IN ({query.row_ids})'
+    ((totals,),) = db.execute(total_rows).fetchall()
+    return list(ids), int(count), int(totals)
 
 
-def _basis_of(
-    db: sqlite3.Connection, table: StoredTable, ids: Sequence[int], count: int, used: dict[str, None]
-) -> Basis:
+def _basis_of(db: sqlite3.Connection, table: StoredTable, ids: Sequence[int], used: dict[str, None]) -> Basis:
     """Return the rows as displayed: their first column, and the columns that the statement reads."""
     columns = [each for at, each in enumerate(table.columns) if at == 0 or each.name in used or each.text_name in used]
     names = ", ".join(f'"{each.text_name or each.name}"' for each in columns)
@@ -323,4 +329,4 @@ def _basis_of(
         for row in db.execute(f'SELECT rowid, "{ROW_NUMBER}", {names} FROM {table.name} WHERE rowid IN ({listed})')
     }
     labels = (ROW_NUMBER, *(each.label for each in columns))
-    return Basis(table=table.name, columns=labels, rows=tuple(rows[each] for each in ids if each in rows), count=count)
+    return Basis(table=table.name, columns=labels, rows=tuple(rows[each] for each in ids if each in rows), count=0)

@@ -31,6 +31,8 @@ class TableColumn(Record):
     """Name of the column with the cells as displayed; empty for text columns, which contain them."""
     unparsed: int = 0
     """Number of filled cells that are no number (or date) and therefore NULL."""
+    remarks: tuple[str, ...] = ()
+    """What a reader of its numbers should know: which of them count as missing, several units, numbers not exact."""
     low: CellValue = None
     """Smallest value of a column that is not text, without totals."""
     high: CellValue = None
@@ -76,6 +78,7 @@ class Basis(Record):
     columns: tuple[str, ...] = Field(description="labels: the number of the row, and the columns that are relevant")
     rows: tuple[tuple[CellValue, ...], ...] = Field(description="the first rows, with their cells as displayed")
     count: int = Field(description="number of all rows that the result rests on")
+    totals: int = Field(default=0, description="number of them that repeat others, such as totals")
 
 
 class QueryResult(Record):

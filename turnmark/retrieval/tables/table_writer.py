@@ -14,20 +14,20 @@ import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from turnmark.corpora.tables.column_types import (
     CellValue,
     ColumnType,
     file_habits,
     gather_evidence,
-    is_blank,
     repeats_labels,
 )
 from turnmark.corpora.tables.data_tables import column_labels, data_rows, tables_of_document
 from turnmark.corpora.tables.markdown_tables import row_markdown
-from turnmark.corpora.tables.total_rows import TotalRows
+from turnmark.corpora.tables.total_rows import MAX_NESTED_ROWS, Amounts, TotalRows, nested_totals
 from turnmark.corpora.text.languages import detect_language
 from turnmark.corpora.types import Document, TableData
 from turnmark.retrieval.tables.search_words import split_unspaced
@@ -37,7 +37,7 @@ from turnmark.retrieval.tables.tables_db import cell_expressions, parse_columns,
 
 UNFINISHED_TABLES = "kept.tables.db"
 """Name of the file while the documents are read."""
-TABLES_VERSION = 3
+TABLES_VERSION = 4
 """Version of the file. Tables of another version are not taken over by a build."""
 MAX_RANKED_CHARACTERS = 200_000
 """Characters of the cells of a large table that rank it. It is also found by the words of all its rows."""
@@ -171,7 +171,7 @@ class TableWriter:
         table.columns = [
             TableColumn(
                 name=column, label=label, type=kind.kind, unit=kind.unit, text_name=text, unparsed=unparsed,
-                low=summary.low, high=summary.high, values=tuple(sorted(summary.texts or ())),
+                low=summary.low, high=summary.high, values=tuple(sorted(summary.texts or ())), remarks=kind.remarks,
             )
             for (column, text), label, kind, unparsed, summary in columns
         ]  # fmt: skip
@@ -345,28 +345,67 @@ def _language(document: Document, tables: Sequence[TableData]) -> str:
     return detect_language(f"{document.title}\n{' '.join(tables[0].columns)}\n{document.text[:5_000]}")
 
 
-def _value_rows(table: _TypedTable) -> Iterator[tuple[list[str], tuple[CellValue, ...]]]:
-    """Yield the cells of each row as displayed, and the row as stored. Count unreadable cells and totals in `table`."""
+class _Row(NamedTuple):
+    """A row with its cells as displayed, their values, and whether it repeats the column names."""
+
+    number: int
+    cells: list[str]
+    values: list[CellValue]
+    repeats_labels: bool
+
+
+def _rows(table: _TypedTable) -> Iterator[_Row]:
     width = len(table.types)
     labels = column_labels(table.data)
-    totals = TotalRows([each.kind in ("integer", "real") for each in table.types])
     for row in data_rows(table.data):
         cells = [*row.cells[:width], *[""] * (width - len(row.cells))]
         stored = [*row.stored[:width], *[""] * (width - len(row.stored))]
-        is_heading = repeats_labels(cells, labels)
         values = [kind.value(text, raw) for kind, text, raw in zip(table.types, cells, stored, strict=True)]
+        yield _Row(row.number, cells, values, repeats_labels(cells, labels))
+
+
+def _marked_rows(table: _TypedTable) -> Iterator[tuple[_Row, bool]]:
+    """Yield each row, and whether it repeats others: as a total, or as column names."""
+    search = TotalRows([kind.has_amounts for kind in table.types])
+    rows = _rows(table)
+    first = [*islice(rows, MAX_NESTED_ROWS + 1)]
+    marked: list[bool] = []
+    amounts: list[Amounts] = []
+    for row in chain(first, rows):
+        if row.repeats_labels:
+            search.start_group()
+        found = {} if row.repeats_labels else _amounts(table.types, row)
+        is_total = row.repeats_labels or search.is_total(row.cells, found)
+        if len(first) > MAX_NESTED_ROWS:
+            yield row, is_total
+        else:
+            marked.append(is_total)
+            amounts.append(found)
+    nested = nested_totals(amounts, {at for at, is_total in enumerate(marked) if is_total})
+    yield from ((row, marked[at] or at in nested) for at, row in enumerate(first) if at < len(marked))
+
+
+def _amounts(types: Sequence[ColumnType], row: _Row) -> Amounts:
+    """Return the numbers of a row that may be summed, by column and unit."""
+    found: dict[tuple[int, str], int | float] = {}
+    for at, (kind, text, value) in enumerate(zip(types, row.cells, row.values, strict=True)):
+        if kind.has_amounts and (amount := kind.amount(text, value)) is not None:
+            unit, number = amount
+            found[at, unit] = number
+    return found
+
+
+def _value_rows(table: _TypedTable) -> Iterator[tuple[list[str], tuple[CellValue, ...]]]:
+    """Yield the cells of each row as displayed, and the row as stored. Count unreadable cells and totals in `table`."""
+    for row, is_total in _marked_rows(table):
         stored_row: list[CellValue] = []
-        for at, (kind, text, value) in enumerate(zip(table.types, cells, values, strict=True)):
+        for at, (kind, text, value) in enumerate(zip(table.types, row.cells, row.values, strict=True)):
             stored_row.append(value)
             if kind.kind != "text":
                 stored_row.append(text or None)
-                table.unparsed[at] += value is None and not is_blank(text) and not is_heading
-        if is_heading:
-            totals.start_group()
-        is_total = is_heading or totals.is_total(cells, values)
-        if not is_total:
-            for summary, value in zip(table.summaries, values, strict=True):
-                summary.add(value)
+                table.unparsed[at] += value is None and not kind.is_blank(text) and not row.repeats_labels
+            if not is_total:
+                table.summaries[at].add(value)
         table.rows += 1
         table.totals += is_total
-        yield cells, (*stored_row, row.number, int(is_total))
+        yield row.cells, (*stored_row, row.number, int(is_total))

@@ -168,14 +168,17 @@ def _remarks(statement: str, result: QueryResult) -> Iterator[str]:
     """Yield what the model should know about a result: totals among the rows, units, unreadable cells, no match."""
     names = set(re.findall(r"\w+", statement.lower()))
     for table in result.tables:
-        if table.totals and "is_total" not in names:
-            rows = count_phrase(table.totals, "row")
-            yield f"{table.name} has {rows} with totals of other rows, not left out here: is_total = 0 leaves them out."
+        basis = next((each for each in result.basis if each.table == table.name), None)
+        totals = 0 if "is_total" in names else table.totals if result.no_basis else basis.totals if basis else 0
+        if totals:
+            rows = count_phrase(totals, "row")
+            yield f"The result includes {rows} of {table.name} with totals of other rows: is_total = 0 leaves them out."
         used = [column for column in table.columns if column.name.lower() in names]
         units = [f"{column.name} in {short_line(column.unit, _MAX_UNIT_CHARACTERS)}" for column in used if column.unit]
         if units:
             yield f"Units: {', '.join(units)}."
         for column in used:
+            yield from (f"{column.name}: {remark}; see {column.text_name or column.name}." for remark in column.remarks)
             if column.unparsed:
                 cells = count_phrase(column.unparsed, "cell")
                 yield f"{cells} of {column.name} could not be read as {column.type}: NULL; see {column.text_name}."
@@ -210,6 +213,8 @@ def _describe_column(column: TableColumn, labels: bool) -> str:
         words.append(f"({'; '.join(short_line(value, MAX_HINT_CELL_CHARACTERS) for value in column.values)})")
     if labels and column.unparsed:
         words.append(f"({count_phrase(column.unparsed, 'cell')} NULL, see {column.text_name})")
+    if labels and column.remarks:
+        words.append(f"({'; '.join(column.remarks)})")
     return " ".join(words)
 
 
