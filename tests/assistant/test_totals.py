@@ -73,7 +73,7 @@ COMPUTED = {
     ),
     "What is the average amount in January 2024?": ("Average of Amount: **15 €** (Date: 2024-01; rows: 30) [1]", 30),
     "How many shops are there?": ("Number of Shop: **3** (rows: 90) [1]", 90),
-    "How much energy did we use in total?": ("Sum of Energy (kWh): **420** (rows: 4) [1]", 4),
+    "How much energy did we use in total?": ("Sum of Energy (kWh): **420 kWh** (rows: 4) [1]", 4),
     "Wie viel Energy hat Kitchen insgesamt verbraucht?": (
         "Summe von Energy (kWh): **300** (Room: Kitchen; Zeilen: 2) [1]", 2,
     ),
