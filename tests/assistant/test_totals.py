@@ -75,7 +75,7 @@ COMPUTED = {
     "How many shops are there?": ("Number of Shop: **3** (rows: 90) [1]", 90),
     "How much energy did we use in total?": ("Sum of Energy (kWh): **420 kWh** (rows: 4) [1]", 4),
     "Wie viel Energy hat Kitchen insgesamt verbraucht?": (
-        "Summe von Energy (kWh): **300** (Room: Kitchen; Zeilen: 2) [1]", 2,
+        "Summe von Energy (kWh): **300 kWh** (Room: Kitchen; Zeilen: 2) [1]", 2,
     ),
     "Groceries 的 Amount 总和是多少？": ("Amount的总和: **1350 €** (Category: Groceries; 行数: 30) [1]", 30),
     "Groceries の Amount の合計は？": ("Amountの合計: **1350 €** (Category: Groceries; 行数: 30) [1]", 30),
