@@ -171,8 +171,8 @@ def test_computes_over_the_tables_of_an_index(home, tmp_path):
         [table] = listed["tables"]
         assert (table["name"], table["document"], table["rows"], listed["of"]) == ("orders", "orders.csv", 6, 1)
         assert table["columns"][2] | {"label": ""} == {
-            "name": "amount", "label": "", "type": "real", "unit": "€", "text_name": "amount_text", "unparsed": 0, "remarks": [],
-            "low": 10.5, "high": 60.5, "values": [],
+            "name": "amount", "label": "", "type": "real", "unit": "€", "text_name": "amount_text", "unparsed": 0,
+            "remarks": [], "low": 10.5, "high": 60.5, "values": [],
         }  # fmt: skip
         assert table["first_rows"][0] == ["2024-01-01", "Miller", "10.50 €"]
         assert (await called(client, "tables", words="zebra"))["tables"] == []
