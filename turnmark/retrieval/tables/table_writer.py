@@ -345,7 +345,7 @@ def _language(document: Document, tables: Sequence[TableData]) -> str:
     return detect_language(f"{document.title}\n{' '.join(tables[0].columns)}\n{document.text[:5_000]}")
 
 
-class _Row(NamedTuple):
+class _ValueRow(NamedTuple):
     """A row with its cells as displayed, their values, and whether it repeats the column names."""
 
     number: int
@@ -354,17 +354,17 @@ class _Row(NamedTuple):
     repeats_labels: bool
 
 
-def _rows(table: _TypedTable) -> Iterator[_Row]:
+def _rows(table: _TypedTable) -> Iterator[_ValueRow]:
     width = len(table.types)
     labels = column_labels(table.data)
     for row in data_rows(table.data):
         cells = [*row.cells[:width], *[""] * (width - len(row.cells))]
         stored = [*row.stored[:width], *[""] * (width - len(row.stored))]
         values = [kind.value(text, raw) for kind, text, raw in zip(table.types, cells, stored, strict=True)]
-        yield _Row(row.number, cells, values, repeats_labels(cells, labels))
+        yield _ValueRow(row.number, cells, values, repeats_labels(cells, labels))
 
 
-def _marked_rows(table: _TypedTable) -> Iterator[tuple[_Row, bool]]:
+def _marked_rows(table: _TypedTable) -> Iterator[tuple[_ValueRow, bool]]:
     """Yield each row, and whether it repeats others: as a total, or as column names."""
     search = TotalRows([kind.has_amounts for kind in table.types])
     rows = _rows(table)
@@ -385,7 +385,7 @@ def _marked_rows(table: _TypedTable) -> Iterator[tuple[_Row, bool]]:
     yield from ((row, marked[at] or at in nested) for at, row in enumerate(first) if at < len(marked))
 
 
-def _amounts(types: Sequence[ColumnType], row: _Row) -> Amounts:
+def _amounts(types: Sequence[ColumnType], row: _ValueRow) -> Amounts:
     """Return the numbers of a row that may be summed, by column and unit."""
     found: dict[tuple[int, str], int | float] = {}
     for at, (kind, text, value) in enumerate(zip(types, row.cells, row.values, strict=True)):
