@@ -80,6 +80,7 @@ def test_topic_comes_from_the_last_question():
     assert topic_terms(conversation(*office)) == ("open", "ferry", "office", "Kelmouth")
     switch = (*office, "How many stone steps has the lighthouse?", "104.")
     assert topic_terms(conversation(*switch)) == ("stone", "steps", "lighthouse")
+    assert topic_terms(conversation("水壶不加热怎么办？", "请检查电源。")) == ("水壶", "不加热")
 
 
 TALK = (

@@ -130,7 +130,7 @@ class TurnView:
         elif event.step == "wait":
             self._line(one_line(event.text), "yellow")
         elif event.step == "understand" and event.text:
-            self._line(f"Understood as: {one_line(event.text)}")
+            self._line(f"→ {one_line(event.text)}")
         elif "found" in event.detail:
             self._calls[-1:] = [one_line(event.text)]
         elif "tool" in event.detail:

@@ -202,7 +202,7 @@ def transcript(exchanges: Sequence[Exchange], name: str) -> str:
         reply = exchange.reply
         parts.append(f"## {number}. {escape_markdown_line(exchange.question)}\n")
         if reply.rewrite and not is_same_wording(reply.rewrite, exchange.question):
-            parts.append(f"*Understood as: {escape_markdown_line(reply.rewrite)}*\n")
+            parts.append(f"*→ {escape_markdown_line(reply.rewrite)}*\n")
         body = exchange.edit if exchange.edit is not None else reply.answer
         parts.append(_add_footnotes(body, number, len(reply.citations)) + "\n")
         remarks = [reply.decision, escape_markdown_line(reply.generator)]

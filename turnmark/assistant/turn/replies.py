@@ -10,6 +10,7 @@ from turnmark.assistant.llm.prompts.tool_definitions import LOOK_ID, is_computed
 from turnmark.assistant.steps.step_results import CheckedDraft, Draft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.types import Checks, Citation, Reply, Trace
+from turnmark.corpora.types import without_continued
 from turnmark.retrieval.types import Hit
 
 
@@ -49,6 +50,7 @@ def _citation(turn: Turn, question: str, draft: Draft, number: int, hit: Hit) ->
     names = set(Citation.model_fields) - {"n", "score", "page", "pictures", "statement", "basis"}
     passage = hit.passage.as_stored()
     fields: dict[str, Any] = {name: getattr(passage, name) for name in names}
+    fields["section"] = without_continued(passage.section)
     computation = draft.computed.get(hit.passage.id)
     if computation is not None:
         basis = computation.result.basis

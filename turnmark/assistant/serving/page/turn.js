@@ -52,7 +52,7 @@ class Turn {
 
   showRewrite(text) {
     this.understood.hidden = false;
-    this.understood.replaceChildren("Understood as: ", el("bdi", "", text));
+    this.understood.replaceChildren("→ ", el("bdi", "", text));
   }
 
   finish(reply) {

@@ -107,7 +107,7 @@ def with_topic(
 
 def _carry_topic(topic: Sequence[str], message: str, languages: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     message_words = {*words(message), *content_words(message)}
-    terms = tuple(term for term in topic if term.lower() not in message_words)
+    terms = tuple(term for term in topic if term.lower().removeprefix("不") not in message_words)
     if not terms or not needs_topic(message, languages):
         return (), message
     return terms, insert_topic(message, terms)
@@ -169,7 +169,8 @@ def topic_terms(history: Sequence[Message], languages: tuple[str, ...] = ()) -> 
         )
         if message.role == "user" and is_about_documents:
             carried, _ = _carry_topic(topic, text, languages)
-            topic = (*terms_of(text, languages), *carried)[:MAX_TOPIC_TERMS] or topic
+            terms = (f"不{term}" if f"不{term}" in text else term for term in terms_of(text, languages))
+            topic = (*terms, *carried)[:MAX_TOPIC_TERMS] or topic
     return topic
 
 
