@@ -44,6 +44,14 @@ WRITTEN_BY_MODELS = (
     "I couldn't find an answer to that. The passages do not say who won [1].",
     "I found nothing about the saw.",
     'I found nothing about "kettle".',
+    "I dont know",
+    "The documents dont mention it.",
+    "No idea.",
+    "Keine Ahnung.",
+    "Ich habe leider keine Ahnung.",
+    "Aucune idée.",
+    "Ni idea.",
+    "Geen idee.",
 )
 ANSWERS = (
     "",
@@ -57,6 +65,8 @@ ANSWERS = (
     "There is no data loss when you upgrade [1].",
     "The documents do not have to be notarised [1].",
     "No answer key is needed [1].",
+    "No idea is too small to be written down.",
+    "Keine Ahnung hat der Autor von Steuern, aber 19% gelten.",
     "I do not know. A. B. C. D is what happens next in a long list. And so on. And on.",
     f"{UNSURE_TEXT}\n\nThe kettle is red [1].",
     "The search found nothing about the wreck until 1985, when divers saw its bell [1].",

@@ -18,6 +18,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,11 @@ from turnmark.assistant.wording.refusals import refusal_extent, refusal_wording
 from turnmark.corpora.benchmarks.task_ids import conversation_of
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message
-from turnmark.evaluation.check.index_check import MIN_AGREEMENT
+from turnmark.evaluation.benchmarks.index_questions import MIN_FAITHFULNESS
+from turnmark.evaluation.check.judged_figures import MIN_AGREEMENT
 from turnmark.evaluation.judging.embedded_judge import (
+    MAX_RATING,
+    MIN_RATING,
     WEIGHTS_FILE,
     Embed,
     SentenceVectors,
@@ -212,6 +216,27 @@ def held_out(x: Floats, y: Floats, *groups: Sequence[str]) -> Floats:
     return predictions
 
 
+def held_out_selection(features: dict[str, Floats], y: Floats, *groups: Sequence[str]) -> Floats:
+    """As `held_out`, with the measures chosen anew without each row's groups: the best of all sets of up to three."""
+    sides = [np.unique(group, return_inverse=True)[1] for group in groups]
+    sets = [names for size in (1, 2, 3) for names in combinations(sorted(features), size)]
+    predictions = np.zeros(len(y))
+    for cell in {tuple(int(side[i]) for side in sides) for i in range(len(y))}:
+        test = np.all([side == value for side, value in zip(sides, cell, strict=True)], axis=0)
+        train = np.all([side != value for side, value in zip(sides, cell, strict=True)], axis=0)
+        inner = [str(number) for number in sides[-1][train]]
+
+        def inside(names: Sequence[str], train: Floats = train, inner: Sequence[str] = inner) -> float:
+            x = np.stack([features[name][train] for name in names], axis=1)
+            return float(spearmanr(held_out(x, y[train], inner), y[train]).statistic)
+
+        best = max(sets, key=inside)
+        x = np.stack([features[name] for name in best], axis=1)
+        intercept, weights = fitted(x[train], y[train])
+        predictions[test] = intercept + x[test] @ weights
+    return predictions
+
+
 def correlated(scores: Floats, y: Floats, rows: Sequence[Row], beside: Floats | None = None) -> str:
     """Spearman's correlation with its interval and, with `beside`, that of the difference, over the same draws."""
     clusters = np.unique([row.conversation for row in rows], return_inverse=True)[1]
@@ -292,6 +317,11 @@ def _fit_of(rows: Sequence[Row], prop: str, features: dict[str, Floats]) -> dict
         predictions = held_out(x, y, *groups)
         text = correlated(predictions, y, rows, first)
         print(f"  embedded, other {name}: {text}; without UNANSWERABLE {_without(predictions, y, answerable)}")
+    passing = (predictions - MIN_RATING) / (MAX_RATING - MIN_RATING) >= MIN_FAITHFULNESS
+    for what, chosen in (("at most 2", y <= MAX_RATED / 2), ("of 4", y >= MAX_RATED)):
+        print(f"  reach {MIN_FAITHFULNESS}, rating {what}: {passing[chosen].mean():.2f} of {chosen.sum()}")
+    chosen_anew = held_out_selection(features, y, *groupings["both"])
+    print(f"  embedded, other both, measures chosen anew: {correlated(chosen_anew, y, rows, first)}")
     intercept, weights = fitted(x, y)
     rounded = {name: round(float(weight), 4) for name, weight in zip(names, weights, strict=True)}
     print(f"  fitted to all: {intercept:.4f}, {rounded}")

@@ -104,6 +104,14 @@ def test_lists_what_a_clone_lacks(clone):
     assert part.problems == ()
 
 
+def test_own_questions_lack_nothing_of_the_benchmark(clone):
+    shutil.rmtree(clone / "mtrag-human")
+    shutil.rmtree(clone / "mtragun-human")
+    (part,) = check_folders(clone)
+    assert figures(part)["MTRAG-S: tasks"][0] > 0
+    assert part.missing == ()
+
+
 def test_refuses_folder_without_data(tmp_path, turnmark):
     ran = turnmark("data", "check", tmp_path)
     assert ran.code == 2

@@ -70,7 +70,7 @@ def test_means_use_the_medians_of_the_raters(human):
     harmonic = [statistics.harmonic_mean([medians[name][index] for name in PROPERTIES]) for index in range(12)]
     assert means.people["FANC"].value == pytest.approx(statistics.mean(harmonic))
     assert means.people["FANC"].ci95 is None
-    assert measured.notes[0] == "4 conversations: no interval, which takes at least 5"
+    assert measured.notes[0] == "4 conversations: no interval, which takes at least 6"
 
 
 def test_answers_without_three_ratings_are_counted_and_left_out(tmp_path):

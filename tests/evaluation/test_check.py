@@ -12,7 +12,7 @@ import pytest
 from tests.evaluation.synth.player import Player
 from tests.servers import ScriptedServer
 from turnmark.corpora.text.segmentation import sentences
-from turnmark.evaluation.check.index_check import rank_of
+from turnmark.evaluation.check.index_check import near_copies, rank_of
 from turnmark.evaluation.check.result import share
 from turnmark.evaluation.check.sentence_sampling import draw_sentences
 from turnmark.evaluation.records import ContextRef
@@ -238,3 +238,19 @@ def test_joined_section_has_the_text_and_rank_of_its_passages(tmp_path):
         3,
         None,
     ]
+
+
+def test_near_copy_of_a_section_is_found_like_the_section(tmp_path):
+    text = "Press the red button for 5 seconds. The lamp blinks twice. Then close the lid and wait until it is cold."
+    texts = {
+        "v1.md-0-9": text,
+        "v2.md-0-9": text.replace("5 seconds", "8 seconds"),  # 3 of its 19 runs of three words are different
+        "v3.md-0-9": "Press the red button. Whatever else is to be done is in another chapter of this manual.",
+        "none.md-0-9": "",
+    }
+    corpus = tmp_path / "corpus.jsonl"
+    corpus.write_text("".join(json.dumps({"_id": name, "text": each}) + "\n" for name, each in texts.items()), "utf-8")
+    shown = [ContextRef(document_id=name, score=score) for name, score in
+             (("v3.md-0-9", 3.0), ("v2.md-0-9", 2.0), ("none.md-0-9", 1.0))]  # fmt: skip
+    assert list(near_copies(text, shown, CorpusTexts(corpus))) == ["v2.md-0-9"]
+    assert list(near_copies("", shown, CorpusTexts(corpus))) == []

@@ -15,6 +15,7 @@ from tests.evaluation.reported import golden
 from tests.servers import ScriptedServer
 from turnmark.assistant.llm.calls.protocols import Completion
 from turnmark.assistant.types import Usage
+from turnmark.evaluation.benchmarks.compound_qa.generation import CompoundQA
 from turnmark.evaluation.benchmarks.compound_qa.rubrics import (
     ERRORS,
     MARGINS,
@@ -22,6 +23,7 @@ from turnmark.evaluation.benchmarks.compound_qa.rubrics import (
     WHOLE_REPLY,
     compare_replies,
 )
+from turnmark.evaluation.records import MetricSummary
 from turnmark.evaluation.tasks.items import Case
 
 MIRRORED = {"A>>B": "B>>A", "A>B": "B>A", "A=B": "A=B", "B>A": "A>B", "B>>A": "A>>B"}
@@ -160,6 +162,20 @@ def test_part_without_a_verdict_fails_the_sample():
     assert (outcome.status, outcome.reason.startswith("sub-question 1: ")) == ("failed", True)
     assert SUB_QUESTIONS_RUBRIC.ask(Speaks(lambda _: "No."), parted(("One?", "x", "")), None).status == "not_applicable"
     assert "--references" in (SUB_QUESTIONS_RUBRIC.without(Case(question="q", answer="a")) or "")
+
+
+def summed(mean, n):
+    return MetricSummary(mean=mean, ci95=None, n=n, failed=0, not_applicable=0)
+
+
+@pytest.mark.parametrize(("wins", "flips", "first", "words"), [
+    (0.5, 1.0, (1.0, 20), ["win_rate: the orders disagree on 20 of 20: no information"]),
+    (1.0, 0.0, (None, 0), ["win_rate: both orders of all 20 are ties: no information"]),
+    (0.7, 0.1, (0.5, 18), []),
+])  # fmt: skip
+def test_judge_without_information_is_reported_in_words(wins, flips, first, words):
+    metrics = {"win_rate": summed(wins, 20), "win_rate.flips": summed(flips, 20), "win_rate.first": summed(*first)}
+    assert list(CompoundQA.warn_of(None, metrics)) == words
 
 
 def test_empty_reply_loses_without_a_call():

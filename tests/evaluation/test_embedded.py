@@ -99,6 +99,13 @@ def test_a_reply_that_claims_nothing_is_not_applicable(measures):
     assert outcome.value is None
 
 
+@pytest.mark.parametrize(("reply", "status"), [
+    ("Yes. [1]", "not_applicable"), ("It is so.", "not_applicable"), ("42 [1]", "scored"), ("At noon.", "scored"),
+])  # fmt: skip
+def test_reply_without_a_content_word_is_not_judged_as_supported(measures, reply, status):
+    assert said(measures, FAITHFULNESS, case(reply)).status == status
+
+
 def test_complete_reply_scores_higher_than_a_partial_one(measures):
     reference = f"{GOOD} Bicycles travel free of charge. A berth costs forty euros."
     all_of_it, part = (

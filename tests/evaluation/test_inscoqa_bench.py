@@ -146,7 +146,7 @@ def test_reply_in_two_parts_is_parsed_when_scored(tmp_path):
     )
     assert (context.answer, judged_steps(context)[0]) == ("Bake it.", ["Light it.", "Bake."])
     untold = bench.context(item, done(item, "Set arr[0] to [1, 2, 3] [1]."))
-    assert untold.answer == "Set arr[0] to [1, 2, 3] [1].", "it was not told to write marks"
+    assert untold.answer == "Set arr[0] to [1, 2, 3].", "a list and an index are no marks"
     assert judged_steps(bench.context(item, done(item, "Light it. Bake it.")))[0] == ["Light it.", "Bake it."], (
         "as it is"
     )

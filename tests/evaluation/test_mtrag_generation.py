@@ -40,16 +40,17 @@ def test_reference_setting_matches_hand_computed_values(benchmark_root, searchin
         "c3<::>1": ["f1", "f2"], "c3<::>2": ["f2"], "c4<::>1": [], "c4<::>2": ["f4"],
     }  # fmt: skip
     assert {name: sample.decision for name, sample in run.samples.items() if sample.decision != "answer"} == {
-        "c1<::>3": "converse", "c2<::>1": "unknown", "c2<::>2": "unknown", "c4<::>1": None,
+        "c1<::>3": "converse", "c2<::>1": "unknown", "c4<::>1": None,
     }  # fmt: skip
-    assert len(prompts()) == 7, "no model is asked about nothing, or for a courtesy"
+    assert len(prompts()) == 8, "no model is asked for a courtesy"
+    assert "(none were found)" in prompt_of("who owns it now"), "an unanswerable task, which has no passages"
 
     # LCS / lengths of answer and reference, without marks, with steps as numbered lines. The refusal for want of
     # passages ("I don't know: I found nothing about that in the documents.") has 12 tokens, of which the reference's
     # 5 ("I do not know.") share "i" and "know". "It is [1]." stays, whatever the passages say.
     assert run.samples["c3<::>2"].prediction == "It is [1]."
     rouge = {
-        "c1<::>1": 2 * 5 / (6 + 7), "c1<::>2": 2 * 4 / (7 + 6), "c2<::>1": 0.0, "c2<::>2": 2 * 2 / (12 + 4),
+        "c1<::>1": 2 * 5 / (6 + 7), "c1<::>2": 2 * 4 / (7 + 6), "c2<::>1": 0.0, "c2<::>2": 0.0,
         "c3<::>1": 2 * 5 / (8 + 5), "c3<::>2": 2 * 2 / (2 + 7), "c4<::>2": 2 * 2 / (10 + 5),
     }  # fmt: skip
     rouge_of = run.values("rouge_l.word")
@@ -59,7 +60,7 @@ def test_reference_setting_matches_hand_computed_values(benchmark_root, searchin
     assert (run.metrics["rouge_l.word"].n, run.metrics["rouge_l.word"].failed) == (7, 1)
     assert run.summary.breakdowns["answerability"]["CONVERSATIONAL"]["rouge_l.word"].mean == talk
     recall = {
-        "c1<::>1": 4 / 5, "c1<::>2": 4 / 5, "c2<::>1": 0.0, "c2<::>2": 2 / 4, "c3<::>1": 1.0, "c3<::>2": 2 / 6,
+        "c1<::>1": 4 / 5, "c1<::>2": 4 / 5, "c2<::>1": 0.0, "c2<::>2": 0.0, "c3<::>1": 1.0, "c3<::>2": 2 / 6,
         "c4<::>2": 3 / 5,
     }  # fmt: skip
     assert {k: v for k, v in run.values("token_recall").items() if k in recall} == pytest.approx(recall)
@@ -71,11 +72,25 @@ def test_reference_setting_matches_hand_computed_values(benchmark_root, searchin
     recall_of = {"c1<::>1": 4 / 5, "c1<::>2": 6 / 7, "c2<::>2": None, "c3<::>2": 1.0}
     assert {k: v for k, v in run.values("k_precision[+history]").items() if k in recall_of} == pytest.approx(recall_of)
     assert run.values("answer_words")["c4<::>2"] == 10
-    assert run.metrics["idk_rate"].mean == pytest.approx(2 / 7)
+    assert run.metrics["idk_rate"].mean == pytest.approx(1 / 7)
     # "the bell was made by a": as many words as the answer has, of which the reference shares "the bell".
     assert run.values("rouge_l.word[lead]")["c1<::>1"] == pytest.approx(2 * 2 / (6 + 7))
     assert run.values("token_recall[lead]")["c1<::>1"] == pytest.approx(2 / 5)
     assert not [name for name in run.metrics if name.startswith(("unknown.", "clarify.", "hidden."))]
+
+
+@pytest.mark.parametrize(("reply", "size", "right"), [
+    ("It was built by the town in 1858.", "large", 7), ("I don't know.", "large", 1),
+    # Where a small model refuses, its turn quotes the passages, if there are any.
+    ("It was built by the town in 1858.", "small", 7), ("I don't know.", "small", 8),
+])  # fmt: skip
+def test_answerability_of_a_model_that_always_answers_or_refuses(benchmark_root, tmp_path, reply, size, right):
+    """Seven of the eight labeled tasks can be answered, and one is unanswerable."""
+    (tmp_path / "replies.jsonl").write_text((json.dumps({"text": reply}) + "\n") * 40)
+    generator = f"replay:{tmp_path / 'replies.jsonl'}?size={size}"
+    run = ran(benchmark_root, tmp_path / "r", generator=generator, judge=("embedded",))
+    accuracy = run.metrics["answerability_accuracy[embedded]"]
+    assert (accuracy.n, accuracy.mean) == (8, right / 8)
 
 
 def test_conversational_tasks_count_only_in_a_breakdown(benchmark_root):

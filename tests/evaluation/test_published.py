@@ -282,6 +282,19 @@ def test_retrieval_facts_match_the_tables():
         assert recalls == sorted(recalls)
 
 
+def test_figures_of_a_compound_qa_column_fit_its_n():
+    """Each question is judged in both orders, so a win rate is k / (2 n), rounded to three digits."""
+    column = [
+        (fact.n, fact.metrics["win_rate"])
+        for fact in published_facts()
+        if fact.subset == "Reasoning, Hypothetical-Analysis" and fact.setting == "vanilla"
+    ]
+    assert len(column) == 8
+    for n, rate in column:
+        assert n == 98
+        assert round(round(rate * 2 * n) / (2 * n), 3) == rate
+
+
 def test_the_means_of_compound_qa_are_those_of_its_types():
     def rate(system, capability, kind=None):
         part = {"capability": capability} | ({"type": kind} if kind else {})

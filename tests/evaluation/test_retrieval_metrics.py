@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from turnmark.core.errors import RequestError
 from turnmark.evaluation.benchmarks.mtrag.retrieval import METRIC_NAMES, score_lists
 from turnmark.evaluation.records import ContextRef
-from turnmark.evaluation.storage.predictions import format_trec, parse_run, read_runs, sort_passages
+from turnmark.evaluation.storage.predictions import format_trec, note_ties, parse_run, read_runs, sort_passages
 
 DOCS = st.sampled_from([f"d{i}" for i in range(15)])
 QRELS = st.dictionaries(
@@ -75,6 +75,9 @@ SCORES = st.floats(-1e30, 1e30, allow_nan=False)
 def test_sorts_by_score_then_document_descending_and_ignores_the_rank_column():
     run = parse_run(b"q<::>1 Q0 a 1 0.5 t\nq<::>1 Q0 b 2 0.5 t\r\n\nq<::>1\tQ0\tc\t99\t7e-1\tt\n", "x.trec")
     assert [(c.document_id, c.score) for c in run["q<::>1"]] == [("c", 0.7), ("b", 0.5), ("a", 0.5)]
+    (note,) = note_ties({**run, "r": run["q<::>1"][:2]})
+    assert note.startswith("1 of 2 ranked lists have tied scores; ties are ordered by document id, descending")
+    assert note_ties({"r": run["q<::>1"][:2]}) == ()
 
 
 def test_reports_every_wrong_line_at_once():

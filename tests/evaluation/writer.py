@@ -12,7 +12,8 @@ SPEC = "python:tests.evaluation.writer:writer"
 ANSWERS = {
     "who made the bell": "A founder in London made it [1].",
     "when was it cast": "It was cast in 1858 [1], and twice [2].", "how tall is the tower": "I don't know.",
-    "who owns it now": "The town owns it [1].", "what is a bond": "A bond is a loan to a company [1].",
+    "who owns it now": "The town owns it [1].", "which one": "The old one [1].",
+    "what is a bond": "A bond is a loan to a company [1].",
     "is it safe": "It is [1].", "and a dividend": "A dividend is paid [1].\nSteps:\n1. Wait [1].\n2. Cash it [1].",
 }  # fmt: skip
 MESSAGE = "The user's message:\n"

@@ -66,7 +66,7 @@ class Sample(Record):
     prediction: str | None = None
     procedure: tuple[dict[str, Any], ...] = ()
     marks: int | None = Field(
-        default=None, description="the highest citation mark that the reply may have, or None if it should have none"
+        default=None, description="the highest citation mark that the reply may have, or None if it is not known"
     )
     decision: str | None = None
     hedged: bool = Field(

@@ -102,6 +102,14 @@ class RefusalWording:
         return "yes" if self.opens and not self.cites and self.claimed <= claimed_limit else "partial"
 
 
+_MISSING_APOSTROPHE = re.compile(r"\b((?:do|does|did|is|are|was|were|could|ca)n)t\b")
+
+
+def _normalize_english(text: str) -> str:
+    """Return a text on one line in lower case, with straight apostrophes, also those left out: "I dont know"."""
+    return _MISSING_APOSTROPHE.sub(r"\1't", " ".join(text.split()).replace("’", "'").lower())
+
+
 @dataclass(frozen=True)
 class RefusalRules:
     """The wordings of refusals in one language, matched against sentences in lower case with straight apostrophes.
@@ -129,7 +137,7 @@ class RefusalRules:
 
     def is_refusal(self, reply: str) -> bool:
         """Return whether a reply as a whole is a refusal; see the function `is_refusal`."""
-        texts = [" ".join(text.split()).replace("’", "'").lower() for text in _sentences(reply)]
+        texts = [_normalize_english(text) for text in _sentences(reply)]
         texts = [text for text in texts if any(map(str.isalnum, strip_citations(text)))]
         if not texts or len(texts) > MAX_REFUSAL_SENTENCES:
             return False
@@ -187,7 +195,7 @@ class RefusalRules:
 
     def _kind_of(self, sentence: str) -> SentenceKind:
         """Return the kind of a sentence, the first that fits. A quotation is a claim."""
-        text = " ".join(strip_inline_markdown(strip_citations(sentence)).split()).replace("’", "'").lower()
+        text = _normalize_english(strip_inline_markdown(strip_citations(sentence)))
         if text.startswith(('"', "“")):
             return "claim"
         if self.parts is not None:
@@ -231,8 +239,10 @@ _APOLOGY = (
     "(?:(?:i'm|i am) (?:sorry|afraid),?(?: but| that)? |(?:sorry|unfortunately|apologies),?(?: but)? |"
     "(?:based on|according to|from|in) [^,.]{1,60}, )*"
 )
+_NO_IDEA = "(?:idk|dunno|(?:i have |we have )?no (?:idea|clue))(?=[.,!]|$)"
 _OPENINGS = (
     "(?:i|we) (?:do not|don't|did not|didn't) (?:actually |currently |really )?know(?! of)",
+    _NO_IDEA,
     f"(?:i|we) (?:do not|don't) (?:currently )?have {_KNOWLEDGE}",
     "(?:i|we) (?:cannot|can't|could not|couldn't|did not|didn't|am unable to|was unable to) "
     "(?:find|answer|say|tell|determine)",
@@ -273,6 +283,7 @@ _MUCH = (
     "more|relevant) )*"
 )
 _LACKS = (
+    f"^{_NO_IDEA}",
     # "The documents provided do not mention …", "The context lacks …", "…, but none of them addresses …"
     rf"{_SOURCES} {_NOT} (?:\w+ly )?{_TELL}\b",
     rf"{_SOURCES} lacks?\b",
@@ -412,7 +423,7 @@ def is_refusal(reply: str, terse: bool = False) -> bool:
 def refusal_wording(reply: str) -> RefusalWording:
     """Count the sentences of a reply by their kinds. Cached, since several metrics use the same reply."""
     reply = normalize_width(reply)
-    wordings = [rules.wording(reply) for rules in _possible_rules(reply)]
+    wordings = [rules.wording(reply) for rules in (*_possible_rules(reply), ENGLISH_RULES)]
     return next((wording for wording in wordings if wording.lacks), wordings[0])
 
 

@@ -15,6 +15,7 @@ from turnmark.corpora.benchmarks.mtrag import MtragTask
 from turnmark.corpora.benchmarks.task_ids import canonical_id
 from turnmark.evaluation.benchmarks.mtrag import synthesis
 from turnmark.evaluation.benchmarks.mtrag.rubrics import mtrag_rubrics
+from turnmark.evaluation.storage.corpus_passages import CorpusTexts
 from turnmark.evaluation.synth.synthesis_folder import write_rows
 from turnmark.retrieval.search.opened_index import StoredIndex
 
@@ -57,6 +58,11 @@ def write_searches(
     write_atomic(qrels / "dev.tsv", "\n".join(labels) + "\n")
     write_atomic(folder / QUERIES, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in queries))
     write_rows(folder / synthesis.CORPORA_FOLDER / f"{domain}.jsonl", _rows(index, texts))
+
+
+def corpus_of(folder: Path, index: StoredIndex) -> CorpusTexts:
+    """Open the passages that a folder of questions or searches has of an index."""
+    return CorpusTexts(folder / synthesis.CORPORA_FOLDER / f"{synthesis.domain_name(index.manifest.name)}.jsonl")
 
 
 def _rows(index: StoredIndex, texts: Mapping[str, str]) -> Iterator[dict[str, str]]:

@@ -13,9 +13,14 @@ from rich.text import Text
 from turnmark.core.untrusted import ellipsize, one_line, rich_line
 from turnmark.evaluation.calls.cost_estimates import usage_words
 from turnmark.evaluation.check.result import CheckResult, QuestionResult, Share
+from turnmark.evaluation.judging.rubrics import EMBEDDED_JUDGE
 
 PASSAGE_CHARACTERS, ANSWER_CHARACTERS = 240, 240
 """Maximum characters shown of a passage and of an answer."""
+EMBEDDED_RELIABILITY = (
+    "Supported is judged by a formula, which also passes .06 to .33 of the answers that people find unfaithful, and "
+    ".93 of the faithful ones (docs/measured.md). --judge SPEC has a model read them."
+)
 
 
 def show_check(result: CheckResult, console: Console) -> None:
@@ -82,12 +87,16 @@ def _in_words(result: CheckResult) -> Iterator[str]:
         hidden, recognised = result.recognised.n, result.recognised.count
         others = hidden - recognised - result.hedged - result.asked_back
         asked_back = f"{result.asked_back} asked back, " if result.asked_back else ""
-        elsewhere = f", {result.elsewhere} of these from other sections that support the answer" if others else ""
+        elsewhere = f", {result.elsewhere} of these rated as supported by other sections" if others else ""
         yield (
             f"{result.found.n} questions, each written from one section. Asked again with that section hidden, so that "
             f"the answer is not known: {hidden}, of which {recognised} recognized, {result.hedged} hedged, "
             f"{asked_back}{others} answered anyway{elsewhere}."
         )
+        if result.copied:
+            yield f"{result.copied} more have a near-copy of their section in the index, and are not counted."
+    if result.judge == EMBEDDED_JUDGE:
+        yield EMBEDDED_RELIABILITY
     if result.failed:
         yield f"{result.failed} failed and are not counted; the same command tries them again."
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from turnmark.assistant.types import Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.corpora.text.segmentation import comparable_words
 from turnmark.evaluation.benchmarks import index_questions
 from turnmark.evaluation.check.judged_figures import (
     AGREEMENT_NAME,
@@ -31,7 +32,7 @@ from turnmark.evaluation.runs.judge_setup import judge_problems
 from turnmark.evaluation.runs.plan import Plan
 from turnmark.evaluation.runs.planning import check_specs, plan_run
 from turnmark.evaluation.runs.request_options import make_request
-from turnmark.evaluation.storage.corpus_passages import HIDDEN_SUFFIX, span_of
+from turnmark.evaluation.storage.corpus_passages import HIDDEN_SUFFIX, CorpusTexts, span_of
 from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder, now, open_folder, stored_manifest
 from turnmark.evaluation.synth.request import SynthRequest
@@ -45,6 +46,8 @@ from turnmark.retrieval.types import Query, Retriever
 
 UNKNOWN_SHARE = 8 / 30
 """Share of the questions that are asked again with their sections hidden."""
+MIN_COPIED_SHARE = 0.6
+"""Minimum share of a section's runs of three words in its near-copy; one word changed in ten leaves .7 of them."""
 QUESTIONS, SENTENCES = "questions", "sentences"
 
 
@@ -160,7 +163,8 @@ def _result(
     written: SynthReport | None,
 ) -> CheckResult:
     known = [*finished_of(asked, "known"), *finished_of(asked, "sentence")]
-    hidden = finished_of(asked, "hidden")
+    asked_hidden = finished_of(asked, "hidden")
+    hidden = [one for one in asked_hidden if one.rank is None]  # a copy of the section answers the question
     answered = [one for one in known if one.decision in ("answer", "partial")]
     judged = [one for one in answered if one.support is not None]
     compared = [one for one in answered if one.agreement is not None]
@@ -190,6 +194,7 @@ def _result(
         hedged=sum(one.hedged for one in hidden),
         asked_back=sum(one.decision == "clarify" for one in hidden),
         elsewhere=sum(_is_elsewhere(one) for one in hidden),
+        copied=len(asked_hidden) - len(hidden),
         failed=sum(one.failed is not None for one in asked),
         worst=worst_of(asked),
         usage=usage,
@@ -211,12 +216,26 @@ def _is_found(one: QuestionResult) -> bool:
 
 
 def _is_elsewhere(one: QuestionResult) -> bool:
-    """Return whether a question is answered although its section was hidden, and other sections support the answer."""
+    """Return whether a hidden question is answered, and the judge rates the answer as supported by other sections."""
     return (
         one.decision in ("answer", "partial")
         and not one.hedged
         and (one.support or 0.0) >= index_questions.MIN_FAITHFULNESS
     )
+
+
+def near_copies(text: str, contexts: Sequence[ContextRef], corpus: CorpusTexts) -> Iterator[str]:
+    """Yield the ids of passages that have most of a text, such as the same section in another version of a manual."""
+    wanted = _runs_of_words(text)
+    for ref in contexts:
+        passage = corpus.get(ref.document_id)
+        if passage is not None and len(wanted & _runs_of_words(passage.text)) >= MIN_COPIED_SHARE * len(wanted) > 0:
+            yield ref.document_id
+
+
+def _runs_of_words(text: str) -> frozenset[tuple[str, ...]]:
+    tokens = comparable_words(text)
+    return frozenset(zip(tokens, tokens[1:], tokens[2:], strict=False))
 
 
 def rank_of(contexts: Sequence[ContextRef], relevant: Iterable[str]) -> int | None:
@@ -268,16 +287,18 @@ def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
                 return copy_with_texts(index, texts, Path(scratch), progress)
 
         ran = _run(checked, eval_request, "retrieval", altered, Usage())
-    samples = ran.samples()
+    samples, corpus = ran.samples(), index_questions.corpus_of(folder, index)
     asked: list[QuestionResult] = []
     for number, left in enumerate(left_out, 1):
-        asked.append(_make_search_result(index, left, samples[index_questions.search_id(number)]))
+        asked.append(_make_search_result(index, left, samples[index_questions.search_id(number)], corpus))
     return _result(checked, ran, asked, notes, None), ran.gave_up
 
 
-def _make_search_result(index: StoredIndex, left: RemovedSentence, sample: Sample) -> QuestionResult:
+def _make_search_result(
+    index: StoredIndex, left: RemovedSentence, sample: Sample, corpus: CorpusTexts
+) -> QuestionResult:
     ids = [context.document_id for context in sample.contexts]
-    rank = rank_of(sample.contexts, (left.passage.id,))
+    rank = rank_of(sample.contexts, (left.passage.id, *near_copies(left.text, sample.contexts, corpus)))
     one = QuestionResult(
         id=sample.id,
         kind="sentence",
@@ -326,11 +347,12 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
         means_of(ran.folder, SUPPORT_NAME),
         means_of(ran.folder, AGREEMENT_NAME),
     )
+    corpus = index_questions.corpus_of(folder, checked.index)
     asked: list[QuestionResult] = []
     for suffix, chosen in (("", tasks), (HIDDEN_SUFFIX, hidden)):
         for task in chosen:
             asked.append(
-                _make_answer_result(checked.index, task, samples[task.id + suffix], support, agreement, suffix)
+                _make_answer_result(checked.index, task, samples[task.id + suffix], support, agreement, suffix, corpus)
             )
     return _result(checked, ran, asked, notes, report), ran.gave_up
 
@@ -365,6 +387,7 @@ def _make_answer_result(
     support: Mapping[str, float],
     agreement: Mapping[str, float],
     suffix: str,
+    corpus: CorpusTexts,
 ) -> QuestionResult:
     """Return a question with its result.
 
@@ -374,6 +397,9 @@ def _make_answer_result(
         suffix: `HIDDEN_SUFFIX` if its section was hidden; otherwise empty.
     """
     source = passage_of(index, task.contexts[0].document_id)
+    section = [context.document_id for context in task.contexts]
+    for context in task.contexts:
+        section += near_copies(context.text, sample.contexts, corpus)
     one = QuestionResult(
         id=sample.id,
         kind="hidden" if suffix else "known",
@@ -381,7 +407,7 @@ def _make_answer_result(
         passage=source.id,
         place=place(source),
         text=source.text,
-        rank=rank_of(sample.contexts, (context.document_id for context in task.contexts)),
+        rank=rank_of(sample.contexts, section),
         decision=sample.decision,
         hedged=sample.hedged,
         answer=sample.prediction or "",
@@ -412,9 +438,9 @@ def _faults_known(one: QuestionResult) -> Iterator[str]:
 
 
 def _faults_hidden(one: QuestionResult) -> Iterator[str]:
-    if one.decision == "unknown" or one.hedged:
+    if one.decision == "unknown" or one.hedged or one.rank is not None:
         return
-    others = ", from other sections that support the answer" if _is_elsewhere(one) else ""
+    others = ", and rated as supported by other sections" if _is_elsewhere(one) else ""
     yield f"answered although its section was hidden{others}"
     if one.support is not None and one.support < index_questions.MIN_FAITHFULNESS:
         yield f"hardly supported by the passages found ({one.support:.2f})"

@@ -43,7 +43,9 @@ class QuestionResult(Record):
     passage: str = Field(description="id of the passage that it was written from")
     place: str = Field(description="headings above that passage, or its document")
     text: str = Field(description="text of the passage")
-    rank: int | None = Field(default=None, description="rank of its section among the passages, or None if not found")
+    rank: int | None = Field(
+        default=None, description="rank of its section, or a near-copy, among the passages, or None if not found"
+    )
     first: str = Field(default="", description="place of the passage found first instead")
     decision: str | None = None
     hedged: bool = False
@@ -69,7 +71,9 @@ class CheckResult(Record):
     out: str
     run: str
     wanted: int
-    found: Share = Field(description="right section among the first three, of known questions or sentences")
+    found: Share = Field(
+        description="right section or a near-copy among the first three, of known questions or sentences"
+    )
     answered: Share | None = Field(default=None, description="of known questions")
     supported: Share | None = Field(default=None, description="of the answers to known questions")
     agreeing: Share | None = Field(
@@ -79,8 +83,9 @@ class CheckResult(Record):
     hedged: int = Field(default=0, description="hidden questions with a hedged answer, which is not recognized")
     asked_back: int = Field(default=0, description="hidden questions that the assistant answered with a question")
     elsewhere: int = Field(
-        default=0, description="hidden questions with an answer that other sections support, so that it may be right"
+        default=0, description="hidden questions with an answer that the judge rates as supported by other sections"
     )
+    copied: int = Field(default=0, description="hidden questions whose section has a near-copy; they are not counted")
     failed: int = 0
     worst: tuple[QuestionResult, ...]
     usage: Mapping[str, Mapping[str, float | None]] = Field(default_factory=dict)

@@ -149,11 +149,26 @@ def _check_comparable(runs: Sequence[ComparedRun]) -> None:
         for aspect, ours, theirs in zip(("benchmark", "task", "data"), _kind(first), _kind(run), strict=True):
             if ours != theirs:
                 errors.add(f"RUN {str(run.path)!r}: {aspect} {theirs}, but {ours} in {str(first.path)!r}")
+        if _reads_other_data(first, run):
+            ours, theirs = (data.manifest.data.tasks_fingerprint[:_CHECKSUM_CHARACTERS] for data in (first, run))
+            errors.add(
+                f"RUN {str(run.path)!r}: other data (files {theirs}) than {str(first.path)!r} (files {ours}); answer "
+                "or score both over the same files"
+            )
         if first.domains.keys().isdisjoint(run.domains):
             errors.add(f"RUN {str(run.path)!r} has no sample in common with {str(first.path)!r}")
         elif not {*first.metrics(scored=True)} & {*run.metrics(scored=True)}:
             errors.add(f"RUN {str(run.path)!r} has no metric in common with {str(first.path)!r}")
     errors.raise_all()
+
+
+def _reads_other_data(first: ComparedRun, run: ComparedRun) -> bool:
+    """Return whether two runs read other files of tasks, although they ask for the same ones."""
+    ours, theirs = (
+        (tuple(sorted(one.manifest.domains)), one.manifest.counterfactual, one.manifest.data.demo)
+        for one in (first, run)
+    )
+    return ours == theirs and first.manifest.data.tasks_fingerprint != run.manifest.data.tasks_fingerprint
 
 
 def _kind(run: ComparedRun) -> tuple[str, str, str]:

@@ -187,7 +187,7 @@ def _differences(comparison: RunComparison, index: int) -> Table:
 
 
 def _mark(shown: MetricStyle, change: Change, p: float | None) -> Mark | None:
-    """Return the dot of a difference, full if its p is below .05; None for a metric that is not a fraction."""
+    """Return the dot of a difference, full if its corrected p is below .05, or None if no fractions are compared."""
     if not shown.fraction:
         return None
     kind: MarkKind = "unsure"
@@ -204,7 +204,7 @@ def _breakdowns(comparison: RunComparison, index: int, names: Sequence[str]) -> 
         parts[dimension] = {
             value: [_part_value(metrics.get(name), side.letter) for name in names] for value, metrics in values.items()
         }
-    legend = ("Differences of means. Their p-values, in --json, are not corrected for their number.",)
+    legend = ("Differences of means. A full dot: p, corrected over all rows of the table (Holm), is below .05.",)
     return tables.break_down(f"{side.letter} - {first.letter}, by kind of question", names, parts, legend)
 
 
@@ -215,7 +215,7 @@ def _part_value(metric: MetricComparison | None, letter: str) -> PartValue:
         return PartValue(n=metric.n if metric else 0)
     shown = metric.shown
     difference, interval = _format_signed(shown, change.difference), _interval(change, shown)
-    return PartValue(difference, interval, change.n, _mark(shown, change, change.p))
+    return PartValue(difference, interval, change.n, _mark(shown, change, change.p_holm))
 
 
 def _tabulate_changed_samples(comparison: RunComparison) -> Table:

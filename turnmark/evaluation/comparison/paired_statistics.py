@@ -34,8 +34,15 @@ class Change(Record):
     ci95: tuple[float, float] | None = Field(
         description="95% interval, the same draws for both runs, or None if there are too few clusters"
     )
-    p: float = Field(description="two-sided permutation test over clusters")
-    p_holm: float | None = Field(description="p corrected over all tests of the headline; None in a breakdown")
+    p: float | None = Field(
+        description="two-sided permutation test over clusters, or None if there are too few clusters"
+    )
+    p_holm: float | None = Field(
+        description="p corrected (Holm) over all tests of the headline or, in a breakdown, over those of this metric"
+    )
+    detectable: float | None = Field(
+        default=None, description="smallest difference that such a comparison finds four times in five"
+    )
 
 
 class MetricComparison(StyledRecord):
@@ -148,14 +155,9 @@ class PairedStatistics:
         counts, known, sums, weights = (np.array(column) for column in zip(*rows, strict=True))
         return _Cells(counts, known, sums, weights)
 
-    def compare(self, chosen: Bools, corrected: bool = False) -> dict[str, MetricComparison]:
-        """Compare every metric over the chosen samples.
-
-        Args:
-            chosen: (samples,).
-            corrected: correct the p for the number of tests (Holm).
-        """
-        from turnmark.evaluation.scores.cluster_statistics import holm, intervals, permutation_tests
+    def compare(self, chosen: Bools) -> dict[str, MetricComparison]:
+        """Compare every metric over the chosen samples, (samples,); `correct` adds the corrected p."""
+        from turnmark.evaluation.scores.cluster_statistics import MIN_CLUSTERS, intervals, permutation_tests
 
         tested: list[tuple[str, _PairedMetric, Difference]] = []
         for metric, pairs in self._pairs.items():
@@ -165,10 +167,9 @@ class PairedStatistics:
                     tested.append((metric, pair, difference))
         differences = [difference for _, _, difference in tested]
         tests = permutation_tests(differences, PERMUTATION_SEED)
-        adjusted: Sequence[float | None] = holm(tests) if corrected else [None] * len(tests)
         changes: dict[str, list[Change]] = {}
-        results = zip(tested, intervals(differences, PERMUTATION_SEED), tests, adjusted, strict=True)
-        for (metric, pair, difference), interval, p, p_holm in results:
+        results = zip(tested, intervals(differences, PERMUTATION_SEED), tests, strict=True)
+        for (metric, pair, difference), interval, p in results:
             counted = chosen & pair.counted
             first, mean = _means(pair.sums, pair.weights, counted)
             assert first is not None, "a difference has two means"
@@ -181,8 +182,9 @@ class PairedStatistics:
                 means=(first, mean),
                 difference=difference.value,
                 ci95=interval,
-                p=p,
-                p_holm=p_holm,
+                p=p if difference.clusters >= MIN_CLUSTERS else None,
+                p_holm=None,
+                detectable=_detectable(interval),
             )
             changes.setdefault(metric, []).append(change)
         return {metric: self._describe(metric, chosen, tuple(changes.get(metric, ()))) for metric in self._metrics}
@@ -252,7 +254,38 @@ class PairedStatistics:
                 chosen: Bools = np.array([value in values for values in values_of])
                 in_headline = chosen & self.headline
                 breakdowns[dimension][value] = self.compare(in_headline if in_headline.any() else chosen)
+        rows = [(dimension, value) for dimension, values in breakdowns.items() for value in values]
+        for metric in self._metrics:
+            family = {f"{row}": breakdowns[row[0]][row[1]][metric] for row in rows}
+            for row, compared in zip(rows, correct(family).values(), strict=True):
+                breakdowns[row[0]][row[1]][metric] = compared
         return breakdowns
+
+
+def correct(compared: Mapping[str, MetricComparison]) -> dict[str, MetricComparison]:
+    """Return comparisons with their p corrected over all of their tests (Holm)."""
+    from turnmark.evaluation.scores.cluster_statistics import holm
+
+    adjusted = iter(holm([change.p for one in compared.values() for change in one.changes if change.p is not None]))
+    corrected: dict[str, MetricComparison] = {}
+    for name, one in compared.items():
+        changes = [
+            change if change.p is None else change.model_copy(update={"p_holm": next(adjusted)})
+            for change in one.changes
+        ]
+        corrected[name] = one.model_copy(update={"changes": tuple(changes)})
+    return corrected
+
+
+def _detectable(interval: tuple[float, float] | None) -> float | None:
+    """Return the difference that a test at .05 finds with a probability of .8, from the width of a 95% interval.
+
+    Source: J. Cohen, Statistical Power Analysis (1988): (1.960 + 0.842) standard errors, of which 1.960 are half a
+    width. None if the width is 0.
+    """
+    if interval is None or interval[0] == interval[1]:
+        return None
+    return (interval[1] - interval[0]) / 2 * (1.960 + 0.842) / 1.960
 
 
 def _is_ratio(metric: str) -> bool:

@@ -23,7 +23,13 @@ from turnmark.evaluation.comparison.comparable_runs import (
     merge_facts,
 )
 from turnmark.evaluation.comparison.judge_pairs import JudgePair, compare_judges
-from turnmark.evaluation.comparison.paired_statistics import MetricComparison, MissingPolicy, PairedStatistics
+from turnmark.evaluation.comparison.paired_statistics import (
+    Change,
+    MetricComparison,
+    MissingPolicy,
+    PairedStatistics,
+    correct,
+)
 from turnmark.evaluation.metric_style import StyledRecord
 from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.report import tables
@@ -103,12 +109,12 @@ def compare_runs(paths: Sequence[Path], missing: MissingPolicy = "leave-out") ->
     first = runs[0]
     facts = merge_facts(runs, _comparable_ids(runs, missing))
     paired = PairedStatistics(runs, facts, missing)
-    metrics = paired.compare(paired.headline, corrected=True)
+    metrics = correct(paired.compare(paired.headline))
     lead = _choose_lead(first, metrics)
     reasons = tuple(find_reasons(runs))
     shared = [name for name in facts if all(name in run.domains and name not in run.skipped for run in runs)]
     clusters = len({facts[name].cluster for name in shared})
-    notes = list(_notes(runs, missing, lead))
+    notes = [*_power_notes(metrics, lead[:1]), *_notes(runs, missing, lead)]
     if 0 < clusters < MIN_CLUSTERS:
         notes.insert(0, no_interval(clusters, first.manifest.benchmark))
     in_headline = [name for name in facts if facts[name].headline]
@@ -244,6 +250,22 @@ def _notes(runs: Sequence[ComparedRun], missing: MissingPolicy, lead: Sequence[s
             if spread:
                 yield f"{run.letter}: {name} {spread}"
     yield from _metric_notes(runs)
+
+
+def _power_notes(metrics: Mapping[str, MetricComparison], lead: Sequence[str]) -> Iterator[str]:
+    """Yield which differences of a leading metric such a comparison misses, and why an interval has no width."""
+    for name in lead:
+        for change in metrics[name].changes:
+            if change.detectable is not None:
+                least = metrics[name].shown.text(change.detectable)
+                yield f"with n {change.n}, a difference in {name} below {least} is seen less than four times in five"
+    same = [name for name, metric in metrics.items() if any(_has_no_width(change) for change in metric.changes)]
+    if same:
+        yield f"an interval without a width: every sample has the same difference in {', '.join(same)}"
+
+
+def _has_no_width(change: Change) -> bool:
+    return change.ci95 is not None and change.ci95[0] == change.ci95[1]
 
 
 def _metric_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:

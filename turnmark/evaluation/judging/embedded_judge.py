@@ -44,6 +44,7 @@ PROPERTIES: Mapping[str, str] = {
 """Metric -> the property that people rated; the weights have the same keys."""
 MIN_RATING, MAX_RATING = 1.0, 4.0
 """Ends of the human rating scale; a predicted rating of 1 is a score of 0, one of 4 a score of 1."""
+NO_CONTENT = "the reply has no word that could be looked up in the passages"
 NO_CLAIM = "the reply says that it does not know and makes no claim that could be checked"
 
 
@@ -137,6 +138,9 @@ def _predict_rating(metric: str, case: Case, embedded: SentenceVectors) -> Outco
 def _faithfulness(case: Case, embedded: SentenceVectors) -> Outcome:
     if refusal_extent(case.answer) == "yes":
         return Outcome(status="not_applicable", reason=NO_CLAIM)
+    answer = strip_citations(case.answer)
+    if words(answer) and not content_stems(answer, language_of_sources(case.passages or (), answer)):
+        return Outcome(status="not_applicable", reason=NO_CONTENT)
     rated = _predict_rating(FAITHFULNESS, case, embedded)
     parts = _mark_supported_sentences(case, embedded)
     unsupported = [part for part, supported in parts if not supported]

@@ -8,7 +8,7 @@ several judges grade a reply, the median of their numbers or the majority of the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from statistics import median
 from typing import Any
@@ -41,6 +41,8 @@ from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.evaluation.tasks.task import Task
 
 ROLE = "judge"
+MIN_JUDGED = 10
+"""Minimum number of replies from which a judge that never varies is reported."""
 
 
 class Judging(JudgeCalls):
@@ -216,6 +218,16 @@ class Judging(JudgeCalls):
         tested = [name for name in models if any(same_model(name, generator) for generator in self.tested)]
         return [f"the judge {name} is the model under test: it grades its own answers" for name in tested]
 
+    def _unvarying(self) -> Iterator[str]:
+        """Yield a note for each judge of several replies that rates all of them alike."""
+        for rubric in (rubric for rubric in self.rubrics if rubric.values is None):
+            for judge in self.of(rubric):
+                outcomes = [case[judge.name] for case in self._seen[rubric.name] if judge.name in case]
+                values = [outcome.value for outcome in outcomes if outcome.value is not None]
+                if judge.has_model and len(values) >= MIN_JUDGED and len(set(values)) == 1:
+                    verdict = f"gives {values[0]:g} to all {len(values)} replies and tells nothing apart"
+                    yield f"{rubric.name}: the judge {judge.name} {verdict}"
+
     def notes(self) -> list[str]:
         """Return notes for the summary: the judges, their agreement, and the failed or missing judgments."""
         if not self.judges:
@@ -232,7 +244,7 @@ class Judging(JudgeCalls):
         if failures:
             kinds = ", ".join(f"{kind.replace('_', ' ')} {count}" for kind, count in failures.items())
             notes.append(f"{sum(failures.values())} judgments failed: {kinds}; scoring the run again retries them")
-        notes += self.budget_notes()
+        notes += [*self._unvarying(), *self.budget_notes()]
         if self._from_cache:
             cached = f"{self._from_cache} of {self._by_models} verdicts come from the response cache (cache=1)"
             notes.append(f"{cached}; they are not independent of the run that asked for them")

@@ -1,11 +1,11 @@
 """Verdicts: the labels or scale that a judge is offered, and the parser of its text. The last verdict counts.
 
-A verdict is in double square brackets, or after its name on a separate line, or the complete text, as the official
-prompts ask for it (`Rating: [[5]]`, `Total rating: 8`, `[[A>B]]`, `yes`). If there is none of these, a label in single
-square brackets counts, as in Compound-QA's Table 17 (`[A>B]`), and a field `decision`, as in MTRAG-UN's script. The
-last candidate must be one of the offered labels or on the scale. The parser does not search the words of the reasons,
-and an earlier verdict never replaces an invalid last one: otherwise it would misread a judge that quotes the reply, or
-that considers one label before it gives another.
+A verdict is after its name on a separate line, or without such a line in double square brackets, or the complete text,
+as the official prompts ask for it (`Rating: [[5]]`, `Total rating: 8`, `[[A>B]]`, `yes`). If there is none of these, a
+label in single square brackets counts, as in Compound-QA's Table 17 (`[A>B]`), and a field `decision`, as in MTRAG-UN's
+script. The last candidate must be one of the offered labels or on the scale. The parser does not search the words of
+the reasons, and an earlier verdict never replaces an invalid last one: otherwise it would misread a judge that quotes
+the reply, or that considers one label before it gives another.
 
 A reply without a valid verdict is requested once more. InsCoQA (appendix E) asks for ratings as lines such as `Total
 rating: 8`: the last number after each name counts, and all of them must be there and on their scales.
@@ -39,6 +39,11 @@ class Labels(Record):
     """Placeholder for a label in prompts."""
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the line with the verdict."""
+        return (self.name,)
+
+    @property
     def example(self) -> str:
         """One of the labels."""
         return self.offered[-1]
@@ -64,6 +69,11 @@ class RatingScale(Record):
     high: FiniteFloat = 10
 
     blank: ClassVar[str] = "N"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the line with the rating; judges write `Score: 9` where `Rating: [[9]]` was asked for."""
+        return (self.name, "Rating", "Score")
 
     @property
     def example(self) -> str:
@@ -125,7 +135,7 @@ def strip_reasoning(text: str) -> str:
 def read_verdict(text: str, offer: Offer) -> Verdict | str:
     """Parse the last verdict of a judge's text; without one, return what is wrong, in words for the judge."""
     spoken_text = strip_reasoning(text)
-    candidates = list(_candidates(spoken_text, offer)) or list(_other_candidates(spoken_text, offer))
+    candidates = _candidates(spoken_text, offer) or list(_other_candidates(spoken_text, offer))
     if not candidates:
         complete_text = offer.read(spoken_text)
         return complete_text or f"it holds no line of the form '{offer.name}: [[{offer.blank}]]'."
@@ -134,14 +144,20 @@ def read_verdict(text: str, offer: Offer) -> Verdict | str:
     return verdict or f"the last verdict in it, {ellipsize(' '.join(last.split()), 40)!r}, is not {offer.in_words()}."
 
 
-def _candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
-    """Yield positions and texts of everything in the form of a verdict."""
-    for match in _BRACKET_PATTERN.finditer(text):
-        yield match.start(), match[1]
-    pattern = rf"^[ \t>*_#`-]*{_BEFORE}{re.escape(offer.name)}[*_`]*\s*[:=]([^\n]*)$"
+def _candidates(text: str, offer: Offer) -> list[tuple[int, str]]:
+    """Return positions and texts of everything in the form of a verdict.
+
+    If a line with the name can be read, only such lines count: a judge may write `[[10]]` of the scale after it.
+    """
+    names = "|".join(map(re.escape, offer.names))
+    pattern = rf"^[ \t>*_#`-]*{_BEFORE}(?:{names})[*_`]*\s*[:=]([^\n]*)$"
+    bare = [(match.start(), match[1]) for match in _BRACKET_PATTERN.finditer(text)]
+    named: list[tuple[int, str]] = []
     for match in re.finditer(pattern, text, re.IGNORECASE | re.MULTILINE):
-        if not _BRACKET_PATTERN.search(match[1]):
-            yield match.start(1), match[1]
+        brackets = _BRACKET_PATTERN.findall(match[1])
+        named.append((match.start(1), brackets[-1] if brackets else match[1]))
+    is_read = any(offer.read(_without_name(verdict, offer)) for _, verdict in named)
+    return named if is_read else [*named, *bare]
 
 
 def _other_candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
@@ -158,9 +174,9 @@ def _other_candidates(text: str, offer: Offer) -> Iterator[tuple[int, str]]:
 def _without_name(text: str, offer: Offer) -> str:
     """Reduce `Rating: 5` or `[5]` to `5`."""
     plain = text.strip(_DECORATION + "[]")
-    name = offer.name.casefold()
-    if plain.casefold().startswith(name) and plain[len(name) :].lstrip()[:1] in (":", "="):
-        plain = plain[len(name) :].lstrip()[1:]
+    for name in offer.names:
+        if plain.casefold().startswith(name.casefold()) and plain[len(name) :].lstrip()[:1] in (":", "="):
+            return plain[len(name) :].lstrip()[1:]
     return plain
 
 

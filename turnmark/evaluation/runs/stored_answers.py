@@ -124,6 +124,7 @@ class StoredAnswers:
             all_domains: the domains of the data.
             chosen: the ids to score.
         """
+        yield from self.answers.notes
         for path, run in zip(self.request.predictions, self.runs, strict=True):
             if run is None or set(run.domains) != set(task.domains):
                 continue

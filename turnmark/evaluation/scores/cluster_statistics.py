@@ -6,11 +6,11 @@ is a row that counts how often each cluster was drawn, so a resampled mean is th
 sums. Rows are drawn in blocks, which all statistics with the same number of clusters share, so that memory does not
 grow with resamples times clusters.
 
-With fewer clusters, bootstrap intervals are too narrow. In MTRAG-UN's scores (RL_F), those over 5 clusters contained
-the mean of all clusters in .77 of the draws, those over 10 in .90. The standard error is then that of the jackknife,
+With fewer clusters, bootstrap intervals are too narrow. In MTRAG-UN's scores (RL_F), those over 10 clusters contained
+the mean of all clusters in .90 of the draws. The standard error is then that of the jackknife,
 which leaves out each cluster once, and the interval is Student's t or, for a share, Wilson's with the number of samples
-that this error stands for (.91 and .94). Shares of 0 and 1 have Wilson's interval over clusters in any case. Below
-`MIN_CLUSTERS` there is no interval.
+that this error stands for (.94). Shares of 0 and 1 have Wilson's interval over clusters in any case. Below
+`MIN_CLUSTERS` there is no interval and no test.
 
 Tests are permutation tests that swap the two systems' answers cluster by cluster, and count how often the difference is
 as large as the observed one.
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 Level = Literal["nominal", "interval"]
 RESAMPLES = 2000
-MIN_CLUSTERS = 5
-"""Minimum number of clusters for an interval."""
+MIN_CLUSTERS = 6
+"""Minimum number of clusters for an interval and a test: over five, no permutation test can give a p below .05."""
 MIN_BOOTSTRAP_CLUSTERS = 30
 """Minimum number of clusters for an interval by bootstrap."""
 MAX_MULTINOMIAL_CLUSTERS = 10_000  # clusters; above it, drawing each cluster by its number is ten times as fast

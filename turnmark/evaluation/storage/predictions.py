@@ -58,6 +58,7 @@ class Answers:
 
     samples: tuple[Sample, ...]
     paths: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
 
 
 class _Answer(Sample):
@@ -262,6 +263,13 @@ def sort_passages(contexts: Iterable[ContextRef]) -> tuple[ContextRef, ...]:
     """Sort passages in trec_eval's order: by score, ties by document id descending."""
     by_document = sorted(contexts, key=lambda context: context.document_id, reverse=True)
     return tuple(sorted(by_document, key=lambda context: ctypes.c_float(context.score).value, reverse=True))
+
+
+def note_ties(lists: RankedLists) -> tuple[str, ...]:
+    """Return a note with the number of lists in which two passages have the same score, if there are any."""
+    tied = sum(len({ctypes.c_float(ref.score).value for ref in refs}) < len(refs) for refs in lists.values())
+    order = "by document id, descending, as in trec_eval; the rank column is not read"
+    return (f"{tied} of {len(lists)} ranked lists have tied scores; ties are ordered {order}",) if tied else ()
 
 
 def parse_run(content: bytes, name: str) -> RankedLists:

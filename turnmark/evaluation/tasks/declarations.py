@@ -96,6 +96,6 @@ def name_clusters(benchmark: str = "", count: int = 2) -> str:
 
 
 def no_interval(count: int, benchmark: str = "") -> str:
-    """Return the note of a report if all samples are in so few clusters that there is no interval."""
+    """Return the note of a report if all samples are in so few clusters that there is no interval and no test."""
     number = "one" if count == 1 else str(count)
     return f"{number} {name_clusters(benchmark, count)}: no interval, which takes at least {MIN_CLUSTERS}"

@@ -22,6 +22,8 @@ from turnmark.evaluation.records import ContextRef, Sample, SubAnswer
 from turnmark.evaluation.tasks.items import Item
 from turnmark.retrieval.types import Hit
 
+MAX_UNTOLD_MARK = 10
+"""Highest citation mark if fewer passages are known: the most that a setting of the benchmarks shows."""
 PAPER_TOP_K = 5
 """Number of retrieved passages in the papers' protocol (MTRAG section 6.1)."""
 
@@ -117,8 +119,12 @@ def with_steps(text: str, procedure: Sequence[dict[str, Any]]) -> str:
 
 
 def strip_marks(text: str, sample: Sample) -> str:
-    """Remove the citation marks that the system was asked to write from a text of its sample; keep other brackets."""
-    return text if sample.marks is None else strip_citations(text, sample.marks)
+    """Remove the citation marks from a text of a sample, whoever wrote it, and keep other brackets.
+
+    Whether a file or a run has the same reply must not change its scores. A mark is a single number from 1 to that of
+    the passages shown, which files do not always say.
+    """
+    return strip_citations(text, max(sample.marks or 0, MAX_UNTOLD_MARK))
 
 
 def _bare(text: str) -> str:

@@ -42,9 +42,9 @@ from turnmark.corpora.types import Message, Problem
 from turnmark.evaluation.benchmarks.compound_qa import answer_modes
 from turnmark.evaluation.benchmarks.compound_qa.answer_modes import DIALOGUE, CompoundCase, compound_metrics
 from turnmark.evaluation.benchmarks.compound_qa.options import CompoundOptions
-from turnmark.evaluation.benchmarks.compound_qa.rubrics import compound_rubrics, judged_texts
+from turnmark.evaluation.benchmarks.compound_qa.rubrics import FIRST, FLIPS, WIN_RATE, compound_rubrics, judged_texts
 from turnmark.evaluation.metrics.matching import assign_sentences
-from turnmark.evaluation.records import Sample, SubAnswer
+from turnmark.evaluation.records import Metrics, Sample, SubAnswer
 from turnmark.evaluation.report.finished_runs import first_answers, read_run
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import Metric
@@ -54,6 +54,8 @@ from turnmark.evaluation.tasks.turn_samples import strip_marks, turn_sample, wit
 from turnmark.retrieval.embedding.vector_cache import cache_by_text
 from turnmark.retrieval.search.task_passages import cut_passages, ranked_by
 
+MAX_FLIPS = 0.5
+"""Share of samples whose two orders disagree, from which a judge is no better than the toss of a coin."""
 References = Mapping[str, tuple[SubAnswer, ...]]
 """Item id -> its sub-questions with their reference answers."""
 
@@ -125,6 +127,15 @@ class CompoundQA(Task):
         self.specs = {"types": ", ".join(sorted(set(self.options.types)))} if self.options.types else {}
         of_types = [file for file in chosen if not self.options.types or file.type in self.options.types]
         self._several = len({file.capability for file in of_types}) > 1
+
+    def warn_of(self, metrics: Metrics) -> Iterator[str]:
+        """See `Task.warn_of`: a judge whose winner depends on the order, or that never decides, tells nothing."""
+        flips, first, wins = (metrics.get(f"{WIN_RATE}{part}") for part in (FLIPS, FIRST, ""))
+        if flips is not None and flips.n and (flips.mean or 0.0) >= MAX_FLIPS:
+            count = round((flips.mean or 0.0) * flips.n)
+            yield f"win_rate: the orders disagree on {count} of {flips.n}: no information"
+        elif wins is not None and wins.n and wins.mean == 1 and first is not None and not first.n:
+            yield f"win_rate: both orders of all {wins.n} are ties: no information"
 
     def note_items(self, ids: Collection[str]) -> Iterator[str]:
         """See `Task.note_items`: `--references` may lack some of the questions, but not all."""

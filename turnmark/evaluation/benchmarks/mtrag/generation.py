@@ -1,6 +1,7 @@
 """MTRAG's generation task (section 6.1) for MTRAG, MTRAG-UN and MTRAG-S. The settings:
 
-- `reference`: answer from the annotators' passages; unanswerable and conversational tasks have none.
+- `reference`: answer from the annotators' passages; unanswerable and conversational tasks have none, and a model is
+  asked all the same, so that it can refuse or fail to.
 - `reference+rag`: the tasks with at most two such passages, filled up to five with retrieved ones in random order.
 - `rag`: the assistant searches the corpus; by the paper's protocol it uses five passages.
 - `live`: like `rag`, but the earlier turns have the assistant's own replies instead of the recorded ones.

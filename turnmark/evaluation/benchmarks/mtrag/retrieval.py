@@ -38,7 +38,7 @@ from turnmark.evaluation.benchmarks.mtrag.options import RetrievalOptions
 from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
-from turnmark.evaluation.storage.predictions import Answers, format_trec, read_runs, sort_passages
+from turnmark.evaluation.storage.predictions import Answers, format_trec, note_ties, read_runs, sort_passages
 from turnmark.evaluation.storage.run_folder import RunFolder
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import Metric, Value
@@ -242,7 +242,7 @@ class Retrieval(Task):
         samples = (
             Sample(id=query, status="done", contexts=contexts[:LIST_LENGTH]) for query, contexts in lists.items()
         )
-        return Answers(tuple(samples), tuple(paths))
+        return Answers(tuple(samples), tuple(paths), note_ties(lists))
 
     def items(self) -> Iterator[Item | Problem]:
         yield from self._data.problems
