@@ -18,6 +18,7 @@ from tests.patience import PATIENCE
 from tests.retrieval.conftest import content, write
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import home
+from turnmark.corpora.text.analysis import ANALYSIS_VERSION
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.components import verify_index
@@ -138,6 +139,17 @@ def test_damaged_passages_are_reported_without_traceback(notes):
     with pytest.raises(TurnmarkError, match=r"passages\.db is damaged"):
         open_retriever("bm25", open_index("n")).search([Query(text="bees")], 1)
     assert "passages.db is damaged" in verify_index(open_index("n"))[0]
+
+
+def test_terms_of_an_earlier_analysis_are_made_again_without_embedding(notes):
+    build_index(notes, "n")
+    mark = home() / "indexes" / "n" / "g0001" / "models"
+    mark.write_text(mark.read_text().replace(f"analysis {ANALYSIS_VERSION}\n", ""))
+    report = build_index(notes, "n")
+    assert (report.embedded, report.passages) == (0, 3)
+    assert sorted(path.name for path in (home() / "indexes" / "n").glob("g*")) == ["g0001", "g0002"]
+    [[first]] = open_retriever("bm25", open_index("n")).search([Query(text="winter fuel")], 1)
+    assert first.passage.document == "boat.md"
 
 
 def test_wrong_request_keeps_an_interrupted_build(notes, monkeypatch):

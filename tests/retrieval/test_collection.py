@@ -116,6 +116,22 @@ def test_finds_composed_and_decomposed_accents(tmp_path, form):
     assert every.grep("cafe").times == {}
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "found"),
+    [
+        ("\nの ﾌﾟﾘﾝﾀｰ です", "プリンター", "の ﾌﾟﾘﾝﾀｰ です"),
+        ("ＵＳＢ cable", "usb", "ＵＳＢ cable"),
+        ("The oﬃce", "office", "The oﬃce"),
+        ("İZİN günü", "izin", "İZİN günü"),
+        ("IŞIK", "ışık", "IŞIK"),
+        ("שָׁלוֹם", "שלום", "שָׁלוֹם"),
+    ],
+)
+def test_finds_words_in_another_spelling_and_shows_them_as_written(tmp_path, text, words, found):
+    (line,) = collection(tmp_path / "p.db", {"a": [("", text)]}).grep(words).lines
+    assert line.text == unicodedata.normalize("NFC", found)
+
+
 def test_vowel_sign_belongs_to_its_word(tmp_path):
     every = collection(tmp_path / "p.db", {"a": [("", "हमें कमी है")], "b": [("", "कम है")]})
     assert every.grep("कम").times == {"b": 1}

@@ -12,13 +12,13 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from turnmark.core.errors import RequestError
 from turnmark.corpora.tables.markdown_tables import cell_bars, cells_of, row_text
-from turnmark.corpora.text.segmentation import CJK, combining_marks
+from turnmark.corpora.text.segmentation import CJK, combining_marks, fold_name
 from turnmark.corpora.types import without_continued
 from turnmark.retrieval.storage.passage_store import DocumentEntry, Passages, StoredText
 from turnmark.retrieval.tables.row_finder import RowFinder, TableExcerpt
@@ -240,13 +240,13 @@ def _finder_of(wanted: str) -> Finder:
 
 
 def _words_finder(wanted: str) -> Finder:
-    parts = wanted.casefold().split()
+    parts = fold_name(wanted).split()
     before = "" if _UNSPACED_SCRIPT.match(parts[0][0]) else rf"(?<![\w{combining_marks()}])"
     after = "" if _UNSPACED_SCRIPT.match(parts[-1][-1]) else rf"(?![\w{combining_marks()}])"
     pattern = re.compile(before + r"\s+".join(map(re.escape, parts)) + after)
 
     def find(text: str) -> Iterator[int]:
-        folded = text.casefold()
+        folded = fold_name(text)
         if all(part in folded for part in parts):
             starts = (match.start() for match in pattern.finditer(folded))
             yield from starts if len(folded) == len(text) else _unfold(text, starts)
@@ -255,9 +255,16 @@ def _words_finder(wanted: str) -> Finder:
 
 
 def _unfold(text: str, starts: Iterable[int]) -> Iterator[int]:
-    """Convert offsets in the case-folded text to offsets in the text itself: folding turns "ß" into two characters."""
-    ends = list(accumulate(len(character.casefold()) for character in text))
-    return (bisect_right(ends, start) for start in starts)
+    """Convert offsets in the folded text to offsets in the text itself: folding turns "ß" into two characters."""
+    letters = [match.span() for match in _letter_pattern().finditer(text)]
+    ends = list(accumulate(len(fold_name(text[start:end])) for start, end in letters))
+    return (letters[bisect_right(ends, start)][0] for start in starts)
+
+
+@cache
+def _letter_pattern() -> re.Pattern[str]:
+    """Return a pattern of a letter with its marks."""
+    return re.compile(f".[{combining_marks()}\uff9e\uff9f]*", re.DOTALL)
 
 
 def _regex_finder(written: str) -> Finder:

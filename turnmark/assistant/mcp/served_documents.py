@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -22,6 +21,7 @@ from turnmark.assistant.serving.served_indexes import ServedIndexes
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import ellipsize, one_line, valid_text
+from turnmark.corpora.text.segmentation import fold_name
 from turnmark.corpora.types import CONTINUED_MARK, Passage, without_continued
 from turnmark.retrieval.index.document_list import list_documents
 from turnmark.retrieval.storage.passage_store import DocumentEntry
@@ -57,10 +57,8 @@ class ServedDocuments:
         if passages:
             return passages
         entries = self.indexes.index(name).store.documents()
-        # Models write accented letters precomposed (NFC); macOS file names are decomposed (NFD).
-        composed = unicodedata.normalize("NFC", document)
         for entry in entries:
-            if unicodedata.normalize("NFC", entry.document) == composed:
+            if fold_name(entry.document) == fold_name(document):
                 return self.indexes.index(name).store.of_document(entry.document)
         labels = {entry.document: f"{PurePosixPath(entry.document).stem} {entry.title}" for entry in entries}
         close = _suggest_names(PurePosixPath(document).stem, labels)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.languages import ENGLISH, UNSPACED_LANGUAGES
+from turnmark.corpora.text.segmentation import fold_letters
 
 _SPLIT_MARKS = r"[,;:，；、。.:]"
 
@@ -23,7 +24,7 @@ _SPLIT_MARKS = r"[,;:，；、。.:]"
 @lru_cache(maxsize=1024)
 def fold(text: str) -> str:
     """Return a text in lower case with its letters, marks and digits only, and single spaces between words."""
-    text = unicodedata.normalize("NFC", text).lower()
+    text = fold_letters(text)
     kept = (char if unicodedata.category(char)[0] in "LMN" else " " for char in text)
     return " ".join("".join(kept).split())
 

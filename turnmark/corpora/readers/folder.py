@@ -201,7 +201,7 @@ def _gitignore(folder: Path, prefix: str) -> tuple[GitIgnoreSpec | None, Problem
     from pathspec import GitIgnoreSpec
 
     try:
-        return GitIgnoreSpec.from_lines(path.read_text("utf-8", errors="replace").splitlines()), None
+        return GitIgnoreSpec.from_lines(path.read_text("utf-8-sig", errors="replace").splitlines()), None
     except (OSError, ValueError) as error:
         return None, Problem(file=f"{prefix}.gitignore", what=f"not respected, as it cannot be read ({error})")
 

@@ -7,6 +7,7 @@ single characters and pairs for Han and kana, pairs for Hangul, three characters
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -17,7 +18,10 @@ from types import ModuleType
 
 from turnmark.corpora.text.function_words import function_words_of
 from turnmark.corpora.text.languages import LANGUAGES, UNSPACED_LANGUAGES, Language, elided_words, without_elision
-from turnmark.corpora.text.segmentation import CHARACTER, SOUTHEAST_ASIAN_LETTER, words_with_spans
+from turnmark.corpora.text.segmentation import CHARACTER, SOUTHEAST_ASIAN_LETTER, fold_letters, words_with_spans
+
+ANALYSIS_VERSION = 2
+"""Raised when a text gets other terms, so that builds analyze the passages of an index again."""
 
 Analyzer = Callable[[str], list[str]]
 """A function from a text to its index terms, in order, with repeats."""
@@ -51,11 +55,23 @@ def open_analyzer(language: str) -> Analyzer:
         for word in _words_of(text, language):
             if word not in stop_words:
                 terms.append(stemmed(word))
-        if row.word_pairs:
-            terms += [f"{first} {second}" for first, second in pairwise(terms)]
-        return terms
+        return _with_pairs_and_plain(terms) if row.word_pairs else terms
 
     return analyze
+
+
+def _with_pairs_and_plain(syllables: Sequence[str]) -> list[str]:
+    """Return syllables with the pairs of neighbors, and both without marks, since many people write without them."""
+    terms, plain = (
+        [*each, *(f"{first} {second}" for first, second in pairwise(each))]
+        for each in (syllables, [_without_marks(syllable) for syllable in syllables])
+    )
+    return terms + [other for term, other in zip(terms, plain, strict=True) if other != term]
+
+
+def _without_marks(syllable: str) -> str:
+    letters = unicodedata.normalize("NFD", syllable.replace("đ", "d"))
+    return "".join(letter for letter in letters if not unicodedata.combining(letter))
 
 
 def _open_stemmer(name: str) -> Callable[[str], str]:
@@ -110,7 +126,7 @@ def _words_of(text: str, language: str) -> Iterator[str]:
     """
     elides = bool(elided_words(language))
     prefixes = LANGUAGES[language].prefixes.split() if language in LANGUAGES else ()
-    for word in _terms_of(text):
+    for word in _terms_of(text, has_dotless_i=language in ("tr", "az")):
         yield without_elision(word, language) if elides else word
         for removed in range(1, MAX_PREFIXES + 1):
             if word[removed - 1] not in prefixes or len(word) - removed < MIN_UNPREFIXED_LETTERS:
@@ -118,8 +134,13 @@ def _words_of(text: str, language: str) -> Iterator[str]:
             yield word[removed:]
 
 
-def _terms_of(text: str) -> Iterator[str]:
-    """Yield the words of a text in order. Text in a script without spaces is split into short parts."""
+def _terms_of(text: str, has_dotless_i: bool) -> Iterator[str]:
+    """Yield the words of a text in order. Text in a script without spaces is split into short parts.
+
+    Args:
+        has_dotless_i: whether the small letter of I is ı (Turkish). Since English words are written with I too, a word
+            with it is a term in both readings.
+    """
     previous_end, previous = -1, ""
     for word, start, end in words_with_spans(text):
         if CHARACTER.match(word):
@@ -133,6 +154,8 @@ def _terms_of(text: str) -> Iterator[str]:
             yield from _grams(word, 2)
         else:
             yield word
+            if has_dotless_i and "I" in text[start:end]:
+                yield fold_letters(text[start:end].replace("I", "ı"))
 
 
 def _grams(word: str, size: int) -> Iterator[str]:

@@ -7,6 +7,7 @@ for each language. Its fields say how the words of the language become index ter
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
@@ -84,7 +85,8 @@ def detect_language(text: str) -> str:
     A script that only one language uses decides. Otherwise py3langid decides by the text's words; its labels outside
     of `LANGUAGES` are returned too, since they say that a text is not English.
     """
-    prose = _NON_PROSE.sub(" ", text[: 2 * MAX_CHARACTERS])[:MAX_CHARACTERS]
+    composed = unicodedata.normalize("NFC", text[: 2 * MAX_CHARACTERS])  # the detector knows no other letters
+    prose = _NON_PROSE.sub(" ", composed)[:MAX_CHARACTERS]
     letters = sum(map(str.isalpha, prose))
     if script := language_of_script(prose):
         return script

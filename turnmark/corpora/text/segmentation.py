@@ -35,18 +35,39 @@ def combining_marks() -> str:
 @cache
 def _word_pattern() -> re.Pattern[str]:
     char = f"(?:[^\\W_{CJK}]|[{combining_marks()}])"
-    return re.compile(f"[{CJK}]|{char}+(?:(?:(?<=\\d)[.,](?=\\d)|['’](?=[^\\W_{CJK}])){char}+)*")
+    return re.compile(
+        f"[{CJK}][\u3099\u309a\uff9e\uff9f]?|{char}+(?:(?:(?<=\\d)[.,](?=\\d)|['’](?=[^\\W_{CJK}])){char}+)*"
+    )
+
+
+_PRESENTATION_FORMS = re.compile("[\u3300-\u33ff\ufb00-\ufdff\ufe70-\ufefc\uff01-\uffee]+")
+"""Matches full- and half-width letters, ligatures, Arabic letters by their place in a word, and units in one square."""
+_POINTS = re.compile("[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u0652\u0670]|(?<=i)\u0307")
+"""Matches the vowel points of Hebrew and Arabic, and the dot that lower-casing leaves of the Turkish İ."""
+
+
+def fold_letters(text: str) -> str:
+    """Return a text in lower case as it is compared: composed, in normal width, without ligatures and vowel points."""
+    if text.isascii():
+        return text.lower()
+    usual = _PRESENTATION_FORMS.sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)
+    return _POINTS.sub("", unicodedata.normalize("NFC", usual.lower()))
+
+
+def fold_name(text: str) -> str:
+    """Return a name, a value or other short words as they are compared: `fold_letters`, with "ß" as "ss", ı as i."""
+    return fold_letters(text).casefold().replace("ı", "i")
 
 
 def words(text: str) -> list[str]:
-    """Return the lower-cased words. "Don't" and "1,250.5" are one word each; every Han or kana character is a word."""
-    return [word.replace("’", "'").lower() for word in _word_pattern().findall(text)]
+    """Return the folded words. "Don't" and "1,250.5" are one word each; every Han or kana character is a word."""
+    return [fold_letters(word.replace("’", "'")) for word in _word_pattern().findall(text)]
 
 
 def words_with_spans(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield each of `words` with its start and end in the text."""
     for match in _word_pattern().finditer(text):
-        yield match.group().replace("’", "'").lower(), match.start(), match.end()
+        yield fold_letters(match.group().replace("’", "'")), match.start(), match.end()
 
 
 QUESTION_MARKS = ("?", "？", "؟")

@@ -29,6 +29,7 @@ from turnmark.core.home import check_name, file_sha256, write_json
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.readers import ReadingReport, describe_unread
 from turnmark.corpora.readers.fingerprint import readers_mark
+from turnmark.corpora.text.analysis import ANALYSIS_VERSION
 from turnmark.corpora.types import Problem
 from turnmark.retrieval.embedding.choose_embedder import (
     AHEAD_CHARACTERS,
@@ -86,6 +87,7 @@ MAX_WASTED_SHARE = 0.5
 """Share of passages that are gone above which the index is compacted."""
 OLD_FILES_LIST = "files.json"
 """A file of indexes of earlier formats, whose content is now in `passages.db`."""
+_ANALYSIS_MARK = f"analysis {ANALYSIS_VERSION}"
 DOUBLED = "passage id appears twice; the first was kept"
 
 T = TypeVar("T")
@@ -342,7 +344,9 @@ class Build:
         """Return what the files of a generation are made for; another generation has other terms or vectors."""
         settings = self.settings
         server = settings.server.url if settings.server else ""
-        return f"format {FORMAT}\n{settings.bm25.language}\n{settings.tokens} {server}\n{models.mark()}"
+        return (
+            f"format {FORMAT}\n{_ANALYSIS_MARK}\n{settings.bm25.language}\n{settings.tokens} {server}\n{models.mark()}"
+        )
 
     def _open_generation(self, models: Models) -> Generation:
         """Open the generation that this build goes on with: the current one, an unfinished one, or a new one."""
@@ -360,7 +364,8 @@ class Build:
         place = Generation(self.folder, number, self.old.revision + 1 if self.old else 1, models.encoders, mark)
         if self.fresh is not None and self.old is not None:
             try:
-                same_terms = self.old.bm25.language == self.settings.bm25.language
+                has_terms = _ANALYSIS_MARK in read_mark(generation_folder(self.folder, self.old.generation)).split("\n")
+                same_terms = has_terms and self.old.bm25.language == self.settings.bm25.language
                 take_over(StoredIndex(self.folder, self.old), place, models.encoders, same_terms)
             except (TurnmarkError, OSError, ValueError, sqlite3.DatabaseError) as error:
                 self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -38,7 +39,8 @@ class Statement:
     """
 
     def __init__(self, text: str, most: int) -> None:
-        self.text = text.strip().rstrip(";").strip()
+        # Stored cells are composed (NFC), too; names from a Mac have letters and accents apart.
+        self.text = unicodedata.normalize("NFC", text).strip().rstrip(";").strip()
         if not self.text:
             raise RequestError("the statement is empty; write one SELECT")
         if len(self.text) > most:

@@ -7,6 +7,7 @@ import sqlite3
 from functools import lru_cache
 
 from turnmark.corpora.tables.cell_numbers import read_number
+from turnmark.corpora.text.segmentation import fold_name
 from turnmark.retrieval.tables.sql_names import remove_accents
 
 _MAX_TEXT = 10_000  # characters of a value that a function reads
@@ -40,7 +41,7 @@ def fold(value: object) -> str | None:
     """Return a text in lower case, without accents, and with one space between words."""
     if value is None:
         return None
-    return " ".join(remove_accents(str(value)[:_MAX_TEXT].casefold()).split())
+    return " ".join(remove_accents(fold_name(str(value)[:_MAX_TEXT])).split())
 
 
 def _is_like(pattern: object, value: object, escape: object = None) -> bool | None:
@@ -48,7 +49,7 @@ def _is_like(pattern: object, value: object, escape: object = None) -> bool | No
     if pattern is None or value is None:
         return None
     pieces = _like_pieces(str(pattern)[:_MAX_TEXT], str(escape) if escape else "")
-    text = str(value)[: 100 * _MAX_TEXT].casefold()
+    text = fold_name(str(value)[: 100 * _MAX_TEXT])
     first, *rest = pieces
     match = first.match(text)
     if match is None:
@@ -71,7 +72,7 @@ def _like_pieces(pattern: str, escape: str) -> tuple[re.Pattern[str], ...]:
     """Return the parts of a pattern between its `%`. Each is found where it first occurs, without backtracking."""
     pieces = [""]
     escaped = False
-    for character in pattern.casefold():
+    for character in fold_name(pattern):
         if escape and character == escape and not escaped:
             escaped = True
             continue

@@ -12,6 +12,7 @@ import hashlib
 import json
 import sqlite3
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -400,7 +401,7 @@ def _value_rows(table: _TypedTable) -> Iterator[tuple[list[str], tuple[CellValue
     for row, is_total in _marked_rows(table):
         stored_row: list[CellValue] = []
         for at, (kind, text, value) in enumerate(zip(table.types, row.cells, row.values, strict=True)):
-            stored_row.append(value)
+            stored_row.append(unicodedata.normalize("NFC", value) if isinstance(value, str) else value)
             if kind.kind != "text":
                 stored_row.append(text or None)
                 table.unparsed[at] += value is None and not kind.is_blank(text) and not row.repeats_labels

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -38,6 +37,7 @@ from turnmark.assistant.steps.turn_state import Turn
 from turnmark.core.errors import RequestError
 from turnmark.core.plural import count_phrase
 from turnmark.core.untrusted import one_line
+from turnmark.corpora.text.segmentation import fold_name
 from turnmark.corpora.types import Passage, without_continued
 from turnmark.retrieval.collection import MAX_PATTERN_CHARACTERS, Collection, MatchingLine
 from turnmark.retrieval.storage.passage_store import WHERE_KEYS, DocumentEntry
@@ -354,11 +354,11 @@ class DocumentTools:
         if self._passages(name):
             return name
         every = self.collection.documents() if self.collection else []
-        wanted = _fold_name(name)
+        wanted = fold_name(name)
         near = [
             row.document
             for row in every
-            if f"/{_fold_name(row.document)}".endswith(f"/{wanted}") or wanted == _fold_name(row.title)
+            if f"/{fold_name(row.document)}".endswith(f"/{wanted}") or wanted == fold_name(row.title)
         ]
         if len(near) == 1:
             return near[0]
@@ -435,11 +435,6 @@ class DocumentTools:
         )
         [number] = self.sources.number([Hit(passage=passage, score=0.0)])
         return Result(format_section(number, passage), f"{found} [{number}]")
-
-
-def _fold_name(name: str) -> str:
-    """Return a name in lower case with precomposed accented letters (NFC), as models write it."""
-    return unicodedata.normalize("NFC", name).lower()
 
 
 def _passages_below(heading: str, passages: Sequence[Passage]) -> list[Passage]:
