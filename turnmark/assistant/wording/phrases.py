@@ -80,6 +80,14 @@ class Phrases:
         """Return a pattern that matches a phrase of a field at the beginning of a folded text."""
         return re.compile(rf"(?:{self.row[field] or '(?!)'})" + ("(?= |$)" if self.spaced else ""))
 
+    @cache  # noqa: B019
+    def raw(self, field: str) -> re.Pattern[str]:
+        """Return the pattern of a field for text that is not folded; "{name}" in it stands for another field."""
+        pattern = self.row.get(field, "(?!)")
+        while name := re.search(r"\{([a-z_]+)\}", pattern):
+            pattern = pattern.replace(name[0], self.row[name[1]])
+        return re.compile(pattern, re.IGNORECASE)
+
     @cached_property
     def pronouns(self) -> re.Pattern[str]:
         """A pattern for words in a message that refer back."""
@@ -164,7 +172,7 @@ class Phrases:
     @cached_property
     def conjunction_at_start(self) -> re.Pattern[str]:
         """A pattern for a conjunction at the beginning of a text that is not folded."""
-        return re.compile(rf"\A\W*(?:{self.row['conjunctions']})" + (r"\s+" if self.spaced else r"\s*"), re.IGNORECASE)
+        return re.compile(rf"\A\W*(?:{self.row['conjunctions']})" + (r",?\s+" if self.spaced else r"\s*"), re.IGNORECASE)
 
     @cached_property
     def mentions(self) -> re.Pattern[str]:
