@@ -1,4 +1,4 @@
-"""Messages about the collection, the program or the conversation, answered without a model."""
+"""Messages about the collection or the program, answered without a model."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def shelf(home, tmp_path):
         ("Can you tell me how many pages you have?", "count", "en"), ("Count the documents", "count", "en"),
         ("what documents do you have?", "list", "en"), ("List all documents", "list", "en"),
         ("Please show me your files", "list", "en"), ("What's in this collection?", "list", "en"),
-        ("Which is the newest document?", "newest", "en"), ("Which is the newest?", "newest", "en"),
-        ("What is the oldest file?", "oldest", "en"), ("which document was changed last?", "newest", "en"),
-        ("What did I ask first?", "first", "en"), ("What was my first question?", "first", "en"),
-        ("What did I just ask?", "last", "en"), ("What have I asked so far?", "asked", "en"),
+
+
+
+
         ("What can you do?", "help", "en"), ("Help", "help", "en"), ("help!", "help", "en"), ("Who are you?",
         "help", "en"),
         ("How do I use this program?", "help", "en"), ("What questions can I ask?", "help", "en"),
@@ -48,20 +48,19 @@ def shelf(home, tmp_path):
         "en"),
         ("How many documents does this index contain?", "count", "en"), ("How many files?", "count", "en"),
         ("list all the documents you have", "list", "en"), ("what topics do you cover?", "list", "en"),
-        ("when was the last document added?", "newest", "en"), ("What was the last thing I asked?", "last", "en"),
+
         ("Wie viele Dokumente gibt es?", "count", "de"), ("Welche Dateien hast du?", "list", "de"),
-        ("Liste alle Dokumente auf", "list", "de"), ("Welches ist das neueste Dokument?", "newest", "de"),
-        ("Was habe ich zuerst gefragt?", "first", "de"), ("Was kannst du?", "help", "de"), ("Hilfe", "help", "de"),
+        ("Liste alle Dokumente auf", "list", "de"),
+        ("Was kannst du?", "help", "de"), ("Hilfe", "help", "de"),
         ("Fasse die Dokumente zusammen", "summarize", "de"), ("Worum geht es in den Dokumenten?", "summarize", "de"),
         ("Combien de documents y a-t-il ?", "count", "fr"), ("Quels documents as-tu ?", "list", "fr"),
-        ("Quel est le document le plus récent ?", "newest", "fr"), ("Qu'est-ce que j'ai demandé en premier ?",
-        "first", "fr"),
+
         ("Que peux-tu faire ?", "help", "fr"), ("Aide", "help", "fr"), ("Résume les documents", "summarize", "fr"),
         ("¿Cuántos documentos hay?", "count", "es"), ("¿Qué documentos tienes?", "list", "es"),
-        ("¿Cuál es el documento más reciente?", "newest", "es"), ("¿Qué pregunté primero?", "first", "es"),
+
         ("¿Qué puedes hacer?", "help", "es"), ("Ayuda", "help", "es"), ("Resume los documentos", "summarize", "es"),
         ("有多少个文档？", "count", "zh"), ("你有哪些文档？", "list", "zh"), ("列出所有文档", "list", "zh"),
-        ("哪个文档最新？", "newest", "zh"), ("我最先问了什么？", "first", "zh"), ("你能做什么？", "help", "zh"),
+        ("你能做什么？", "help", "zh"),
         ("总结所有文档", "summarize", "zh"),
     ],
 )  # fmt: skip
@@ -103,14 +102,6 @@ def test_messages_about_the_collection_and_similar_questions_are_told_apart(lang
     assert [text for text in LABELED[language]["other"] if collection_question(text)] == []
 
 
-def test_newest_may_mean_what_was_talked_about():
-    about_phones = [Message(role="user", content="Which phones are there?")]
-    about_documents = [Message(role="user", content="How many documents are there?")]
-    assert collection_question("Which is the newest?", about_phones) is None
-    assert collection_question("Which is the newest?", about_documents) is not None
-    assert collection_question("Which is the newest document?", about_phones) is not None
-
-
 @pytest.mark.parametrize(
     "message", ["How many documents are there?", "what documents do you have?", "list all documents"]
 )
@@ -119,13 +110,6 @@ def test_documents_are_counted_and_listed_with_sources(shelf, message):
     assert reply.answer == "There are 3 documents:\n\n- Plans [1]\n- Sync [2]\n- Theme [3]"
     assert [citation.title for citation in reply.citations] == ["Plans", "Sync", "Theme"]
     assert reply.decision == "answer"
-
-
-def test_the_newest_and_oldest_documents_are_found_by_date(shelf):
-    newest = shelf.reply([], "Which is the newest document?").answer
-    assert newest.startswith("The newest of 3 documents, by date:\n\n- Sync (2024-03-20")
-    oldest = shelf.reply([], "What is the oldest document?").answer
-    assert oldest.startswith("The oldest of 3 documents, by date:\n\n- Plans (2024-01-02")
 
 
 def test_long_list_is_shortened(home, tmp_path):
@@ -171,19 +155,6 @@ def test_a_question_that_names_a_document_is_searched_in_it(shelf):
     reply = shelf.reply([], "what is listed in theme.md?")
     assert {citation.title for citation in reply.citations} == {"Theme"}
     assert {hit.title for search in reply.trace.searches for hit in search.hits} == {"Theme"}
-
-
-def test_earlier_questions_are_repeated(shelf):
-    chat = shelf.chat()
-    assert chat.ask("What did I ask first?").answer == "You have not asked anything before this."
-    chat = shelf.chat()
-    chat.ask("Hello!")
-    chat.ask("What does a theme change?")
-    chat.ask("How many documents are there?")
-    first = chat.ask("What did I ask first?")
-    assert first.answer == "Your first question was:\n\n- What does a theme change?"
-    assert (first.decision, first.citations) == ("converse", ())
-    assert chat.ask("What was my last question?").answer.endswith("\n- What did I ask first?")
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from turnmark.assistant.sessions.conversation import (
 )
 from turnmark.assistant.sessions.export import kiwi_files, mtrag_files, transcript
 from turnmark.assistant.sessions.session_files import new_session
-from turnmark.assistant.steps.understand.question_kinds import kind_of_question
+from turnmark.assistant.steps.understand.question_kinds import defined_subject
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.turn.reopen import reopen_assistant
 from turnmark.assistant.types import Reply, Search, ToolUse
@@ -163,9 +163,9 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
             traits.append("asks for steps")
         if not understanding.standalone:
             traits.append("needs the conversation")
-        asked = kind_of_question(exchange.question)
-        if asked.kind in _ASKS and reply.generator == EXTRACTIVE_SPEC:
-            traits.append(_ASKS[asked.kind].format(one_line(asked.subject)))
+        subject = defined_subject(exchange.question)
+        if subject and reply.generator == EXTRACTIVE_SPEC:
+            traits.append(f"asks for the definition of “{one_line(subject)}”")
         yield f"  understood as: {', '.join(traits)}"
     if reply.rewrite and not is_same_wording(reply.rewrite, reply.question):
         yield f"  rewritten: {one_line(reply.rewrite)}"
@@ -179,10 +179,6 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
     yield from _outcome_lines(exchange)
     yield from _cost_lines(reply)
     yield f"assistant: {' · '.join(_config_words(exchange.config))}"
-
-
-_ASKS = {"definition": "asks for the definition of “{}”", "amount": "asks for an amount",
-         "time": "asks for a time", "person": "asks for a person"}  # fmt: skip
 
 
 def _reasoning_lines(reasoning: str) -> Iterator[str]:

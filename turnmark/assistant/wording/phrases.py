@@ -45,7 +45,7 @@ class Phrases:
         conjunctions, openers          words between two questions (not "or"), and words that continue a conversation
         pronouns                       words that refer back; not folded
         definitions                    questions of what something is, "{what}"
-        asks_steps, asks_amount, asks_time, asks_person     words that ask for steps, an amount, a time, a person
+        asks_steps                     words that ask for steps
         clauses, frames                only in some rows: words that begin a clause (otherwise the conjunctions), and
                                        content words that frame a question and say nothing about its topic
         shorter, list, table, order, steps      changes of the last answer that rules can make
@@ -172,7 +172,8 @@ class Phrases:
     @cached_property
     def conjunction_at_start(self) -> re.Pattern[str]:
         """A pattern for a conjunction at the beginning of a text that is not folded."""
-        return re.compile(rf"\A\W*(?:{self.row['conjunctions']})" + (r",?\s+" if self.spaced else r"\s*"), re.IGNORECASE)
+        gap = r",?\s+" if self.spaced else r"\s*"
+        return re.compile(rf"\A\W*(?:{self.row['conjunctions']}){gap}", re.IGNORECASE)
 
     @cached_property
     def mentions(self) -> re.Pattern[str]:

@@ -1,6 +1,6 @@
-"""Answer messages about the collection, the program or the conversation, without a model and without a quotation.
+"""Answer messages about the collection or the program, without a model and without a quotation.
 
-The documents are counted and listed, the earlier questions are repeated, and a summary is said to take a model.
+The documents are counted and listed, and a summary is said to take a model.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from turnmark.assistant.config import MAX_HISTORY_MESSAGES
 from turnmark.assistant.steps.answer.answer_counts import (
     MAX_LISTED_DOCUMENTS,
     count_mentions,
@@ -27,30 +26,27 @@ from turnmark.assistant.steps.step_results import (
 )
 from turnmark.assistant.steps.turn_state import MIN_KNOWN_SHARE, Turn
 from turnmark.assistant.steps.understand.collection_questions import CollectionQuestion, collection_question
-from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.types import Judgment
 from turnmark.core.untrusted import ellipsize, escape_marks, one_line
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.storage.passage_store import DocumentEntry
 from turnmark.retrieval.types import Hit, Query, Retriever
 
-MAX_DATED_DOCUMENTS = 5
-"""Maximum documents that are named as the newest, the oldest, or about something."""
+MAX_NEAREST_DOCUMENTS = 5
+"""Maximum documents that are named as those about something."""
 NEAREST_PASSAGES = 30
 """Number of passages whose documents are about something."""
 MAX_OUTLINE_LINES, MAX_BEGINNING_LINES, MAX_BEGINNING_CHARACTERS = 10, 6, 500
 """Maximum headings of a document that are listed, and lines and length to which its beginning is cut."""
-MAX_REPEATED_CHARACTERS = 300
-"""Length to which an earlier question is cut."""
 
 
 def answer_about_collection(turn: Turn, understood: UnderstoodMessage, assessment: Assessment) -> Draft | None:
-    """Return the answer to a message about the collection, the program or the conversation; None for any other.
+    """Return the answer to a message about the collection or the program; None for any other.
 
     Documents that mention some words are counted. A summary is left to a model if there is one.
     """
     retriever, named = turn.retriever, understood.named
-    question = collection_question(understood.asked, turn.history)
+    question = collection_question(understood.asked)
     if question is None and named and named.language:
         question = CollectionQuestion("summarize", named.language)
     if retriever is None or turn.evidence is not None:
@@ -58,9 +54,10 @@ def answer_about_collection(turn: Turn, understood: UnderstoodMessage, assessmen
     if question is None:
         return count_mentions(turn, assessment)
     if question.topic == "help":
-        return _converse(turn, assessment, question.text("help"))
-    if question.topic in ("first", "last", "asked"):
-        return _converse(turn, assessment, _earlier_questions(turn, question))
+        judgment = Judgment(decision="converse", confidence=1.0, reason="not a question to the documents")
+        assessment = replace(assessment, judgment=judgment)
+        assessment.report(turn)
+        return Draft(question.text("help"), assessment)
     collection = retriever.collection()
     left_to_model = question.topic == "summarize" and turn.generator is not None
     is_unknown = question.topic == "about" and min(turn.word_shares([question.words]), default=1.0) < MIN_KNOWN_SHARE
@@ -79,24 +76,18 @@ def _listed_documents(
     """Return the list of documents that a question asks for, and its sources: the beginning of each document."""
     number = group_digits(len(entries), question.language)
     text = question.text("documents")
-    if question.topic in ("newest", "oldest"):
-        dated = [entry for entry in entries if entry.date]
-        newest_first = question.topic == "newest"
-        entries = sorted(dated, key=lambda entry: entry.date, reverse=newest_first)[:MAX_DATED_DOCUMENTS]
-        text = question.text(question.topic if entries else "dateless")
-    elif question.topic == "about":
+    if question.topic == "about":
         (hits,) = retriever.search([Query(text=question.words)], NEAREST_PASSAGES)
         by_id = {entry.document: entry for entry in entries}
         nearest = dict.fromkeys(hit.passage.document for hit in hits if hit.passage.document in by_id)
-        entries = [by_id[document] for document in nearest][:MAX_DATED_DOCUMENTS]
+        entries = [by_id[document] for document in nearest][:MAX_NEAREST_DOCUMENTS]
         text = question.text("about").replace("{words}", question.words)
     sources = SourceList(Evidence(()))
     rows = []
     for entry in entries[:MAX_LISTED_DOCUMENTS]:
-        date = f" ({one_line(entry.date)})" if question.topic in ("newest", "oldest") else ""
         first = min(_passages(retriever, entry.document), key=lambda passage: passage.start, default=None)
         mark = f" [{sources.number([Hit(passage=first, score=0.0)])[0]}]" if first else ""
-        rows.append(f"{escape_marks(one_line(entry.title or entry.path or entry.document))}{date}{mark}")
+        rows.append(f"{escape_marks(one_line(entry.title or entry.path or entry.document))}{mark}")
     listed = "\n".join(
         [text.replace("{number}", number), "", *list_rows(rows, question.language, len(entries))]
     ).rstrip()
@@ -135,29 +126,3 @@ def _outline(retriever: Retriever, named: NamedDocument, question: CollectionQue
         question.text("summary"),
     )
     return "\n\n".join(filter(None, parts)), sources
-
-
-def _earlier_questions(turn: Turn, question: CollectionQuestion) -> str:
-    """Return the questions before this message: all of them, the first, or the last.
-
-    Of a conversation that is longer than a turn looks back, the first question is not known.
-    """
-    asked = [
-        escape_marks(ellipsize(one_line(message.content), MAX_REPEATED_CHARACTERS))
-        for message in turn.history
-        if message.role == "user" and not is_conversational(message.content)
-    ]
-    if not asked:
-        return question.text("none")
-    topic = question.topic
-    if topic == "first" and len(turn.history) >= MAX_HISTORY_MESSAGES:
-        topic = "asked"
-    chosen = {"first": asked[:1], "last": asked[-1:]}.get(topic, asked)
-    return "\n".join([question.text(topic), "", *(f"- {text}" for text in chosen)])
-
-
-def _converse(turn: Turn, assessment: Assessment, text: str) -> Draft:
-    judgment = Judgment(decision="converse", confidence=1.0, reason="not a question to the documents")
-    assessment = replace(assessment, judgment=judgment)
-    assessment.report(turn)
-    return Draft(text, assessment)

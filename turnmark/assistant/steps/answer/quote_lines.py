@@ -10,19 +10,16 @@ from turnmark.assistant.steps.retrieve.definitions import definition_share
 from turnmark.assistant.steps.step_results import (
     PartEvidence,
 )
-from turnmark.assistant.steps.understand.question_kinds import AskedKind
 from turnmark.assistant.steps.verify.claim_support import content_stems, language_of_sources, stems
 from turnmark.corpora.text.languages import ENGLISH
-from turnmark.corpora.types import Passage
 from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import Hit
 
 WORDS_WEIGHT, RANK_WEIGHT = 0.5, 0.4
 """Weights of the shared words and of the rank of the hit; the cosine of the line has weight 1. They were chosen on the
 tuning halves of the conversations, and checked by the passages that are quoted on MTRAG (docs/measured.md)."""
-DEFINITION_WEIGHT, KIND_WEIGHT = 1.0, 0.2
-"""Weights of a line's likeness to a definition, if one is asked for, and of a number, a time or a name in it, if the
-question asks for one."""
+DEFINITION_WEIGHT = 1.0
+"""Weight of a line's likeness to a definition, if one is asked for."""
 TYPED_WEIGHT, CARRIED_WEIGHT, NUMBER_WEIGHT = 2.0, 0.5, 2.0
 """Weights of the message as typed (its rewrite has 1), of words that only the rewrite has (others have 1), and of
 numbers in the message. They were chosen in the same way."""
@@ -46,13 +43,16 @@ class RatedLine:
     score: float
 
 
-def rate_lines(part: PartEvidence, embed: Embed | None, asked: AskedKind = AskedKind()) -> list[RatedLine]:
+def rate_lines(part: PartEvidence, embed: Embed | None, subject: str = "") -> list[RatedLine]:
     """Rate every line of a part's hits that can answer, best first. Headings and lines of one word cannot answer.
 
     The score is the sum of the cosine with the mean of the part's wordings, the share of the part's words in the line
     (rare words count more), and the rank of the hit, because the retriever read the complete passage. Without an
     embedder the cosine counts as 0. The table rows that have most of the part's words rank like the first hit, because
     the retriever found the table, not the row.
+
+    Args:
+        subject: what the part asks the definition of, or "".
     """
     hits = [*part.hits, *part.tables]
     candidates = _candidate_lines(part.hits)
@@ -68,18 +68,16 @@ def rate_lines(part: PartEvidence, embed: Embed | None, asked: AskedKind = Asked
     embedded = [line.in_context(hits[position].passage.title) for position, line in candidates]
     cosines = _cosines(part, embedded, embed) if embed else [0.0] * len(candidates)
     scores = [
-        cosine + WORDS_WEIGHT * share + RANK_WEIGHT * rank + _kind_score(asked, line, hits[position].passage)
-        for cosine, share, rank, (position, line) in zip(cosines, shares, ranks, candidates, strict=True)
+        cosine + WORDS_WEIGHT * share + RANK_WEIGHT * rank
+        for cosine, share, rank in zip(cosines, shares, ranks, strict=True)
     ]
+    if subject:
+        scores = [
+            score + DEFINITION_WEIGHT * definition_share(subject, line, hits[position].passage)
+            for score, (position, line) in zip(scores, candidates, strict=True)
+        ]
     ranked = sorted(range(len(candidates)), key=lambda number: (-scores[number], number))
     return [RatedLine(*candidates[number], scores[number]) for number in ranked]
-
-
-def _kind_score(asked: AskedKind, line: TextLine, passage: Passage) -> float:
-    """Return what is added to the score of a line that has the form of an answer to this kind of question."""
-    if asked.subject:
-        return DEFINITION_WEIGHT * definition_share(asked.subject, line, passage)
-    return KIND_WEIGHT * asked.is_answered_by(line)
 
 
 def _candidate_lines(hits: Sequence[Hit]) -> list[tuple[int, TextLine]]:

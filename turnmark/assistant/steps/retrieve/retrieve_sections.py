@@ -20,7 +20,7 @@ from turnmark.assistant.steps.retrieve.definitions import definition_hits
 from turnmark.assistant.steps.retrieve.long_tables import limit_rows
 from turnmark.assistant.steps.step_results import Assessment, Evidence, Part, PartEvidence, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.steps.understand.question_kinds import kind_of_question
+from turnmark.assistant.steps.understand.question_kinds import defined_subject
 from turnmark.assistant.steps.understand.understand_rules import insert_topic, topic_terms, understand, with_topic
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.tables.markdown_tables import tables_of
@@ -120,7 +120,7 @@ class RepeatedSearch(SingleSearch):
             return evidence
         parts = []
         for part in evidence.parts:
-            subject = kind_of_question(part.text, turn.languages).subject
+            subject = defined_subject(part.text, turn.languages)
             defined = definition_hits(turn, subject) if subject else []
             parts.append(replace(part, hits=tuple(drop_repeats([*part.hits, *defined]))))
         return replace(evidence, parts=tuple(parts), hits=tuple(self.choose_evidence(turn, parts)))

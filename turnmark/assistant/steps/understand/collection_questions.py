@@ -1,4 +1,4 @@
-"""Recognize messages about the collection of documents, the program, or the conversation itself.
+"""Recognize messages about the collection of documents or the program.
 
 "How many documents are there?" must not be answered from a passage that has these words. A message is recognized only
 as a whole, so that "How many documents do I need for a visa?" stays a question to the documents. The patterns and the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -18,9 +18,8 @@ from typing import Literal, get_args
 
 from turnmark.assistant.wording.phrases import fold
 from turnmark.corpora.text.languages import UNSPACED_LANGUAGES
-from turnmark.corpora.types import Message
 
-CollectionTopic = Literal["about", "count", "list", "newest", "oldest", "first", "last", "asked", "help", "summarize"]
+CollectionTopic = Literal["about", "count", "list", "help", "summarize"]
 TOPICS: tuple[CollectionTopic, ...] = get_args(CollectionTopic)
 
 MAX_QUESTION_CHARACTERS = 200
@@ -45,28 +44,15 @@ class CollectionQuestion:
         return rows()[self.language][f"{name}_text"]
 
 
-def collection_question(message: str, history: Sequence[Message] = ()) -> CollectionQuestion | None:
-    """Return what a message asks about the collection, the program or the conversation; None for any other message.
-
-    Args:
-        history: the messages before. "Which is the newest?" may mean something that was talked about.
-    """
+def collection_question(message: str) -> CollectionQuestion | None:
+    """Return what a message asks about the collection or the program; None for any other message."""
     if len(message) > MAX_QUESTION_CHARACTERS:
         return None
     folded = fold(message)
     for language, topic in product(rows(), TOPICS):
         if asks := pattern_of(language, topic).fullmatch(folded):
-            question = CollectionQuestion(topic, language, asks[asks.lastindex] if asks.lastindex else "")
-            return None if _may_mean_something_else(question, folded, history) else question
+            return CollectionQuestion(topic, language, asks[asks.lastindex] if asks.lastindex else "")
     return None
-
-
-def _may_mean_something_else(question: CollectionQuestion, folded: str, history: Sequence[Message]) -> bool:
-    """Return whether a message only asks for the newest or oldest, after talk about something else."""
-    if question.topic not in ("newest", "oldest") or re.search(rows()[question.language]["docs"], folded):
-        return False
-    earlier = [message.content for message in history if message.role == "user"]
-    return bool(earlier) and collection_question(earlier[-1]) is None
 
 
 @cache

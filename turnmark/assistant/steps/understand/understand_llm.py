@@ -235,7 +235,7 @@ class UnderstandingBySmallModel:
 
     def __call__(self, turn: Turn, /) -> UnderstoodMessage:
         rules = understand(turn.history, turn.message, turn.languages)
-        about_collection = collection_question(turn.message, turn.history) is not None
+        about_collection = collection_question(turn.message) is not None
         if rules.kind != "question" or turn.evidence is not None or about_collection:
             return UnderstoodMessage(rules, turn.message, "rules")
         template = load_prompt("condense", turn.prompts)

@@ -19,7 +19,7 @@ from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.edit_requests import is_instruction
 from turnmark.assistant.steps.understand.long_message import question_in
 from turnmark.assistant.steps.understand.named_documents import named_document
-from turnmark.assistant.steps.understand.question_kinds import kind_of_question
+from turnmark.assistant.steps.understand.question_kinds import wants_procedure
 from turnmark.assistant.types import Understanding
 from turnmark.assistant.wording.phrases import Phrases, fold, phrases_of
 from turnmark.corpora.text.function_words import content_words
@@ -62,7 +62,7 @@ def understand(history: Sequence[Message], message: str, languages: tuple[str, .
     message = message.strip()
     if is_conversational(message):
         return Understanding(kind="conversational", rewrite=message, sub_questions=(message,))
-    if collection_question(message, history):
+    if collection_question(message):
         return Understanding(rewrite=message, sub_questions=(message,))
     if is_instruction(history, message):
         return Understanding(kind="revision", rewrite=message, sub_questions=(message,))
@@ -113,11 +113,6 @@ def _carry_topic(topic: Sequence[str], message: str, languages: tuple[str, ...])
     return terms, insert_topic(message, terms)
 
 
-def wants_procedure(message: str, languages: tuple[str, ...] = ()) -> bool:
-    """Return whether a message asks how something is done, so that steps are wanted."""
-    return kind_of_question(message, languages).kind == "steps"
-
-
 MIN_TERMS, MIN_FRAGMENT_TERMS, MIN_CONTINUING_TERMS = 2, 3, 4
 """Minimum content words with which a message names its subject: a question, one that is neither a question nor a
 request ("ferry timetable"), and one that begins with "and …"."""
@@ -164,9 +159,7 @@ def topic_terms(history: Sequence[Message], languages: tuple[str, ...] = ()) -> 
     topic: tuple[str, ...] = ()
     for number, message in enumerate(history):
         text, before = message.content, history[:number]
-        is_about_documents = not (
-            is_conversational(text) or is_instruction(before, text) or collection_question(text, before)
-        )
+        is_about_documents = not (is_conversational(text) or is_instruction(before, text) or collection_question(text))
         if message.role == "user" and is_about_documents:
             carried, _ = _carry_topic(topic, text, languages)
             terms = (f"不{term}" if f"不{term}" in text else term for term in terms_of(text, languages))
