@@ -6,7 +6,6 @@ import pytest
 
 from tests.assistant.notes import notes
 from tests.opened import assistant_over
-from turnmark.assistant.steps.retrieve.identifiers import has_identifier, identifiers_in
 from turnmark.retrieval.index.build import build_index
 
 CODES = {"E-4867": "The sensor is dirty; clean it.", "E-5741": "The sensor is broken; replace it.",
@@ -74,28 +73,6 @@ def test_search_finds_codes_in_another_spelling(manual):
     for query, document in (("e4867", "errors.md"), ("v3.0.0", "changes.md"), ("ERR-1042", "errors.md")):
         (hit,) = manual.index.search(query, 1, retriever="bm25")
         assert hit.passage.document == document
-
-
-@pytest.mark.parametrize(
-    ("text", "identifiers"),
-    [
-        ("What does error e4867 mean?", ("e4867",)), ("ISO 27001 or iso-27001", ("iso27001",)),
-        ("v3.0.0 and 3.0.1", ("3.0.0", "3.0.1")), ("error code 4867", ("4867",)), ("on page 12 of 300", ()),
-        ("In 2024 it cost 3.5 million", ()), ("about 500 users", ()), ("", ()),
-    ],
-)  # fmt: skip
-def test_identifiers_of_a_text(text, identifiers):
-    assert identifiers_in(text) == identifiers
-
-
-@pytest.mark.parametrize(
-    ("text", "identifier", "expected"),
-    [("E-4867: dirty", "e4867", True), ("e 4867", "e4867", True), ("E-48671", "e4867", False),
-     ("RE-4867", "e4867", False), ("v3.0.0", "3.0.0", True), ("13.0.0", "3.0.0", False), ("3.0.0.1", "3.0.0", False),
-     ("It is 3.0.0.", "3.0.0", True), ("x86_64", "x86", True)],
-)  # fmt: skip
-def test_a_text_has_an_identifier_in_any_spelling(text, identifier, expected):
-    assert has_identifier(text, identifier) is expected
 
 
 def test_only_questions_are_respelled_and_only_to_words_of_the_documents(manual):

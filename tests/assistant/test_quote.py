@@ -266,13 +266,6 @@ def test_row_of_a_lower_ranked_table_is_quoted():
     assert "**What is" not in text
 
 
-def test_typed_words_and_numbers_outweigh_the_topic():
-    notes = hit("Ladder 7 leans on the wall.\n\nThe red saw is in the shed.\n\nLadder 9 is broken.")
-    evidence, judgment = part("and 9?", notes)
-    asked = (replace(evidence, question="and 9 (red saw shed)?"), judgment)
-    assert "**Ladder 9 is broken.**" in quoted_for(asked).text
-
-
 def test_lower_ranked_passage_needs_a_higher_score():
     first = hit("Saws are lent on Mondays.", "Saws")
     nearer = hit("Saws of the workshop are lent on Fridays.", "Saws", n=2)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from turnmark.assistant.citations.marks import lines_of
 from turnmark.assistant.steps.answer.answer_totals import table_to_compute
-from turnmark.assistant.steps.retrieve.identifiers import judge_identifiers
 from turnmark.assistant.steps.step_results import Assessment, Evidence, PartEvidence, assess
 from turnmark.assistant.steps.turn_state import MIN_ANSWER_CONFIDENCE, MIN_KNOWN_SHARE, Turn
 from turnmark.assistant.steps.understand.understand_rules import terms_of
@@ -43,8 +42,6 @@ class DecisionByRules:
             judgment = _grade_part(turn, part, level)
             is_thin = judgment.decision != "answer" and turn.evidence is None
             narrower_queries.append(narrower_query(part) if is_thin else "")
-            if not turn.trusted:
-                judgment = judge_identifiers(part.text, part.hits, judgment)
             if judgment.decision == "answer":
                 reason = _reason_to_doubt(turn, part)
                 judgment = judgment.model_copy(update={"decision": "partial", "reason": reason}) if reason else judgment

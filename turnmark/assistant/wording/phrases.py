@@ -45,6 +45,9 @@ class Phrases:
         conjunctions, openers          words between two questions (not "or"), and words that continue a conversation
         pronouns                       words that refer back; not folded
         definitions                    questions of what something is, "{what}"
+        copulas, definers              "is", and the words behind it with which a definition begins, "a"; not folded
+        copulas_attached               "is" in scripts without spaces
+        auxiliaries … introductions    parts of compound questions; not folded
         asks_steps                     words that ask for steps
         clauses, frames                only in some rows: words that begin a clause (otherwise the conjunctions), and
                                        content words that frame a question and say nothing about its topic
@@ -196,6 +199,12 @@ def _rows() -> Mapping[str, Mapping[str, str]]:
 
 
 @cache
+def all_words(field: str) -> str:
+    """Return the words of a field in all languages, as alternatives of a regular expression."""
+    return "|".join(row[field] for row in _rows().values() if row.get(field))
+
+
+@cache
 def phrases_in(language: str) -> Phrases | None:
     """Return the phrases of a language; None for languages that the table does not have."""
     row = _rows().get(language)
@@ -230,11 +239,12 @@ def english_phrases() -> Phrases:
 
 
 def possible_phrases(message: str) -> Iterator[Phrases]:
-    """Yield the phrases of each language that a courtesy or another set phrase may be in; none for an English one.
+    """Yield the phrases of each language that a courtesy or another set phrase may be in: English, then the others.
 
     The language of the message comes first, if it tells one. "Merci" and "kürzer" contain no function word, and the
     "en" of "en liste" is a word of several languages.
     """
+    yield english_phrases()
     codes = [code for code in _rows() if code != ENGLISH]
     language = language_of(message, tuple(codes))
     if language != ENGLISH:

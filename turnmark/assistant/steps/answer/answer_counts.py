@@ -14,7 +14,7 @@ from itertools import islice
 from turnmark.assistant.steps.step_results import Assessment, Draft, Evidence, SourceList
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.types import Judgment
-from turnmark.assistant.wording.phrases import english_phrases, possible_phrases
+from turnmark.assistant.wording.phrases import possible_phrases
 from turnmark.assistant.wording.reply_texts import COUNTED_TEXT, MORE_TEXT, in_language
 from turnmark.core.untrusted import escape_marks, one_line
 from turnmark.corpora.text.function_words import content_words, function_words_of
@@ -36,7 +36,7 @@ _SEPARATOR = re.compile(r"[,;\"“”]|\b(?:and|or|but|not|nor|without)\b", re.I
 def mentioned_words(message: str) -> str:
     """Return the words that a message asks to be located; an empty text if it asks something else."""
     message = message.strip().lstrip("¿ ")
-    for phrases in (english_phrases(), *possible_phrases(message)):
+    for phrases in possible_phrases(message):
         if asks := phrases.mentions.fullmatch(message):
             what = next(text for name, text in asks.groupdict().items() if name.startswith("what") and text)
             return _plain_words(what.strip(), phrases.language)

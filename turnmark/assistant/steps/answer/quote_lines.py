@@ -20,9 +20,6 @@ WORDS_WEIGHT, RANK_WEIGHT = 0.5, 0.4
 tuning halves of the conversations, and checked by the passages that are quoted on MTRAG (docs/measured.md)."""
 DEFINITION_WEIGHT = 1.0
 """Weight of a line's likeness to a definition, if one is asked for."""
-TYPED_WEIGHT, CARRIED_WEIGHT, NUMBER_WEIGHT = 2.0, 0.5, 2.0
-"""Weights of the message as typed (its rewrite has 1), of words that only the rewrite has (others have 1), and of
-numbers in the message. They were chosen in the same way."""
 MAX_RATED_ROWS = 20
 """Maximum rated rows from the tables of `PartEvidence.tables`."""
 MIN_RANKED_LENGTH = 6
@@ -96,49 +93,27 @@ def _texts_and_headings(candidates: Sequence[tuple[int, TextLine]], hits: Sequen
     return texts, headings
 
 
-def _weighted_wordings(part: PartEvidence) -> dict[str, float]:
-    """Return the texts that lines are compared with, and their weights.
-
-    The message as typed counts twice as much as its rewrite. If a model wrote search phrases, which use the terms of
-    the documents, both count twice as much as each phrase.
-    """
-    weights = {part.text: TYPED_WEIGHT}
-    weights.setdefault(part.question, TYPED_WEIGHT if part.phrases else 1.0)
-    for phrase in part.phrases:
-        weights.setdefault(phrase, 1.0)
-    return weights
+def _wordings(part: PartEvidence) -> list[str]:
+    """Return the texts that lines are compared with: the message as typed, its rewrite, and search phrases."""
+    return list(dict.fromkeys((part.text, part.question, *part.phrases)))
 
 
 def _cosines(part: PartEvidence, texts: Sequence[str], embed: Embed) -> list[float]:
     """Return the cosine of each text with the mean of the vectors of the part's wordings."""
     unique = list(dict.fromkeys(texts))
-    wordings = _weighted_wordings(part)
+    wordings = _wordings(part)
     vectors = embed([*wordings, *unique])
-    weighted = [weight * vector for weight, vector in zip(wordings.values(), vectors, strict=False)]
-    mean = sum(weighted[1:], weighted[0]) / sum(wordings.values())
+    mean = sum(vectors[1 : len(wordings)], vectors[0]) / len(wordings)
     cosine_of = dict(zip(unique, map(float, vectors[len(wordings) :] @ mean), strict=True))
     return [cosine_of[text] for text in texts]
 
 
 def word_shares(part: PartEvidence, texts: Sequence[str], headings: Sequence[str]) -> list[float]:
-    """Return the share of the part's words in each text and its headings.
-
-    Rare words weigh more, numbers that were typed weigh still more, and words that were only carried over weigh less.
-    """
+    """Return the share of the part's words in each text and its headings. Rare words weigh more."""
     language = language_of_sources([hit.passage.text for hit in part.hits], part.text)
     bags = [stems(f"{heading} {text}", language) for heading, text in zip(headings, texts, strict=True)]
-    typed = _stems_asked(part.text, language)
-    carried = _stems_asked(part.question, language) - _stems_asked(" ".join((part.text, *part.phrases)), language)
-    weights: dict[str, float] = {}
-    for word in sorted(
-        _stems_asked(" ".join(_weighted_wordings(part)), language)
-    ):  # in a fixed order, so that sums are the same in each process
-        weight = 1 / (1 + sum(word in bag for bag in bags)) ** 0.5
-        if word in carried:
-            weight *= CARRIED_WEIGHT
-        elif word in typed and any(map(str.isdigit, word)):
-            weight *= NUMBER_WEIGHT
-        weights[word] = weight
+    asked = sorted(_stems_asked(" ".join(_wordings(part)), language))  # in one order, so that sums are reproducible
+    weights = {word: 1 / (1 + sum(word in bag for bag in bags)) ** 0.5 for word in asked}
     total = sum(weights.values()) or 1.0
     return [sum(weight for word, weight in weights.items() if word in bag) / total for bag in bags]
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from turnmark.assistant.citations.marks import TextLine, lines_of
 from turnmark.assistant.steps.answer.quote_lines import RatedLine
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
-from turnmark.assistant.steps.verify.claim_support import stems
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit, Retriever, section_of
 
@@ -98,24 +96,12 @@ def choose_spans(
             shared.best_lines.append(row.line)
             chosen.append(shared)
             continue
-        quoted = [*earlier, *chosen]
-        span = _span_around(row, hit, words, quoted, retriever, forward_first)
-        if not chosen or _adds_words(span, quoted):
-            chosen.append(span)
+        chosen.append(_span_around(row, hit, words, [*earlier, *chosen], retriever, forward_first))
     return chosen
 
 
 def _is_navigation(hit: Hit) -> bool:
     return _NAVIGATION_PAGE.fullmatch(hit.passage.as_stored().document) is not None
-
-
-def _adds_words(span: QuotedSpan, quoted: Sequence[QuotedSpan]) -> bool:
-    """Return whether more than a third of a span's words are new. Without this, a passage that only has the title of
-    the page is quoted behind the page.
-    """
-    quoted_stems = {stem for other in quoted for line in other.lines for stem in stems(line.text)}
-    span_stems = {stem for line in span.lines for stem in stems(line.text)}
-    return len(span_stems - quoted_stems) > len(span_stems) / 3
 
 
 def _span_around(
@@ -134,10 +120,7 @@ def _span_around(
         section = section[max(0, position - MAX_ADJACENT_PASSAGES) : position + MAX_ADJACENT_PASSAGES + 1]
     passage = join_passages(section)
     best = _line_at(passage, hit.passage.start + row.line.start)
-    found = hit.passage.start - passage.start, hit.passage.end - passage.start
-    lines = _lines_around(
-        best, lines_of(passage), words, found, [other.bounds_in(passage) for other in quoted], forward_first
-    )
+    lines = _lines_around(best, lines_of(passage), words, [other.bounds_in(passage) for other in quoted], forward_first)
     start, end = passage.start + lines[0].start, passage.start + lines[-1].end
     passage = join_passages([part for part in section if part.start < end and start < part.end])
     lines = tuple(line for line in lines_of(passage) if start <= passage.start + line.start < end)
@@ -156,7 +139,6 @@ def _lines_around(
     best_line: TextLine,
     lines: Sequence[TextLine],
     words: int,
-    found: tuple[int, int],
     quoted_spans: Sequence[tuple[int, int]],
     forward_first: bool,
 ) -> tuple[TextLine, ...]:
@@ -164,65 +146,54 @@ def _lines_around(
 
     Args:
         words: lines are added up to this length.
-        found: start and end of the passage that the search found; its lines are added first.
         quoted_spans: starts and ends of text that is quoted already and is left out.
         forward_first: whether all lines after it are added before those above it, since one step follows another.
     """
     best = lines.index(best_line)
 
-    def free(position: int) -> bool:
-        line = lines[position]
-        inside = line.kind != "heading" and line.section == best_line.section
-        return inside and not any(start <= line.start < end for start, end in quoted_spans)
-
-    def size(first: int, last: int) -> int:
-        return sum(line.size for line in lines[first : last + 1])
+    def fits(first: int, last: int, most: int) -> bool:
+        chosen = lines[first : last + 1]
+        return (
+            0 <= first <= last < len(lines)
+            and sum(line.size for line in chosen) <= most
+            and all(line.kind != "heading" and line.section == best_line.section for line in chosen)
+            and not any(start <= line.start < end for line in chosen for start, end in quoted_spans)
+        )
 
     most = MAX_STEPS_WORDS if forward_first else MAX_BLOCK_WORDS
-    first = last = best
     leads = best_line.text.endswith((":", "：")) and best + 1 < len(lines) and lines[best + 1].kind == "item"
-    if best_line.kind in ("item", "row") or leads:
-        listed = lines[best + leads].block
-        block = [position for position, line in enumerate(lines) if line.block == listed]
-        if size(block[0], block[-1]) <= most and all(map(free, block)):
-            first, last = block[0], block[-1]
-            if first and free(first - 1):
-                first -= 1  # the sentence that introduces the list
-        elif best_line.kind == "row":
+    first, last = _list_bounds(lines, best + leads, best + leads)
+    if not fits(first, last, most):
+        if best_line.kind == "row":
             return (best_line,)
-        elif forward_first and size(block[0], best) <= most and all(map(free, range(block[0], best + 1))):
-            first, words = block[0], most  # a person begins with the first step
-    sides = (("after",), ("before",)) if forward_first else (("after", "before"),)
-    for directions, (begin, end) in product(sides, (found, (0, lines[-1].end))):
+        if forward_first and fits(first, best, most):
+            words = most  # a person begins with the first step
+        else:
+            first = best
+        last = best
+    elif (first < last or leads) and fits(first - 1, last, sum(line.size for line in lines[first - 1 : last + 1])):
+        first -= 1  # the sentence that introduces the list
+    for steps in ((1,), (-1,)) if forward_first else ((1, -1),):
         growing = True
         while growing:
             growing = False
-            for direction in directions:
-                position = last + 1 if direction == "after" else first - 1
-                if 0 <= position < len(lines) and begin <= lines[position].start < end and free(position):
-                    low, high = min(first, position), max(last, position)
-                    if size(low, high) <= words:
-                        first, last, growing = low, high, True
+            for step in steps:
+                low, high = (first, last + 1) if step > 0 else (first - 1, last)
+                if fits(low, high, words):
+                    first, last, growing = low, high, True
     while last > best and last + 1 < len(lines) and _names_what_follows(lines[last]):
         last -= 1
     low, high = _list_bounds(lines, first, last)
-    if size(low, high) <= most and all(map(free, range(low, high + 1))):
+    if fits(low, high, most):
         first, last = low, high
     return tuple(lines[first : last + 1])
 
 
 def _list_bounds(lines: Sequence[TextLine], first: int, last: int) -> tuple[int, int]:
-    """Return the positions of the first and last line of a span that shows no list in part."""
-
-    def cuts_list(above: int, below: int) -> bool:
-        inside = above >= 0 and below < len(lines)
-        return inside and lines[above].kind in ("item", "row") and lines[above].block == lines[below].block
-
-    while cuts_list(first - 1, first):
-        first -= 1
-    while cuts_list(last, last + 1):
-        last += 1
-    return first, last
+    """Return the positions of the first and last line of a span that shows no list or table in part."""
+    blocks = {line.block for line in (lines[first], lines[last]) if line.kind in ("item", "row")}
+    inside = [at for at, line in enumerate(lines) if line.block in blocks]
+    return min([first, *inside]), max([last, *inside])
 
 
 def _names_what_follows(line: TextLine) -> bool:

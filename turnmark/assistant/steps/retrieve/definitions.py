@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from turnmark.assistant.citations.marks import TextLine, lines_of
 from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.wording.phrases import all_words
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit
 
@@ -19,16 +20,6 @@ MAX_DEFINITIONS = 3
 """Maximum passages that are added to the evidence of a question."""
 MAX_READ_PASSAGES = 60
 """Maximum passages with the subject that are read for a definition."""
-_COPULA = (
-    r"(?:is|are|was|were|means|stands for|refers to|ist|sind|war|bezeichnet|bezeichnen|dient|dienen|bedeutet|est|sont"
-    r"|désigne|es|son|significa|è|sono|é|são|zijn|to|jest|este|sunt|είναι|adalah|là|это|це)"
-)
-_MARK = r"(?:\s*[—:–]|\s+-\s+\S|是|は|とは|คือ|이란|은|는)"
-_ARTICLE = (
-    r"an?|the|one|your|used|designed|intended|free|open|der|die|das|eine?|zum|zur|un|une|le|la|les|una|uno|el|il|lo|o|um"
-    r"|uma|een|het|de|ένα[ςν]?|μία|một|sebuah"
-)
-"""How the second half of a definition begins in languages with articles."""
 _ENTRANCE = re.compile(r"(?:^|/)(?:index|readme|home|introduction|intro|about|overview|welcome)\b[^/]*$", re.IGNORECASE)
 """The path of a page on which a collection says what it is about."""
 
@@ -91,10 +82,11 @@ def _is_named(title: str, subject: str) -> bool:
 @lru_cache(maxsize=64)
 def _pattern_of(subject: str) -> re.Pattern[str]:
     """Return a pattern for a sentence that says what a subject is; its group `is` matches "is a"."""
-    name = _spelled(subject)
+    name, copula, article = _spelled(subject), all_words("copulas"), all_words("definers")
     return re.compile(
-        rf"^\W*(?:(?:{_ARTICLE})\s+)?{name}\w?(?:\s*\([^)]{{1,60}}\))?"
-        rf"(?:(?P<is>(?P<more>(?:\s+\w+){{0,2}}?),?\s+{_COPULA}\W+(?:{_ARTICLE})(?!\w))|,?\s+{_COPULA}(?!\w)|{_MARK})"
+        rf"^\W*(?:(?:{article})\s+)?{name}\w?(?:\s*\([^)]{{1,60}}\))?"
+        rf"(?:(?P<is>(?P<more>(?:\s+\w+){{0,2}}?),?\s+(?:{copula})\W+(?:{article})(?!\w))"
+        rf"|,?\s+(?:{copula})(?!\w)|\s*[—:–]|\s+-\s+\S|{all_words('copulas_attached')})"
         rf"|=\s*{name}\s+[-–—]\s",
         re.IGNORECASE,
     )

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from turnmark.assistant.steps.step_results import Assessment, CheckedDraft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.types import Judgment, SubQuestion
-from turnmark.assistant.wording.phrases import Phrases, english_phrases, fold, possible_phrases
+from turnmark.assistant.wording.phrases import Phrases, fold, possible_phrases
 from turnmark.assistant.wording.reply_texts import HELLO_TEXT, WELCOME_TEXT, in_language
 from turnmark.corpora.text.segmentation import ends_with_question_mark, words
 
@@ -25,13 +23,10 @@ def is_conversational(message: str) -> bool:
         return True
     if length > MAX_COURTESY_WORDS:
         return False
-    return any(_is_courtesy_in(phrases, fold(message), ends_with_question_mark(message)) for phrases in _rows(message))
-
-
-def _rows(message: str) -> Iterator[Phrases]:
-    """Yield the English phrases, and those of each other language that a courtesy may be in."""
-    yield english_phrases()
-    yield from possible_phrases(message)
+    return any(
+        _is_courtesy_in(phrases, fold(message), ends_with_question_mark(message))
+        for phrases in possible_phrases(message)
+    )
 
 
 def _is_courtesy_in(phrases: Phrases, folded: str, asks: bool) -> bool:
@@ -43,7 +38,7 @@ def _is_courtesy_in(phrases: Phrases, folded: str, asks: bool) -> bool:
 
 def _greets(message: str) -> bool:
     folded = fold(message)
-    return not folded or any(phrases.find("greetings").search(folded) for phrases in _rows(message))
+    return not folded or any(phrases.find("greetings").search(folded) for phrases in possible_phrases(message))
 
 
 class Courtesy:

@@ -53,7 +53,7 @@ def edit_requests(message: str) -> tuple[EditRequest, ...]:
     text = " ".join(message.split())
     if len(text) > MAX_REQUEST_CHARACTERS:
         return ()
-    for phrases in (english_phrases(), *possible_phrases(text)):
+    for phrases in possible_phrases(text):
         whole = _request_in(phrases, text)
         # "Only the last two, as a list" is two requests, not one about the words "last two, as a list".
         for joint in () if whole and not whole.about else phrases.request_joint.finditer(text):
