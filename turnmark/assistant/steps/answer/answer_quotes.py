@@ -33,10 +33,10 @@ from turnmark.assistant.wording.reply_texts import UNKNOWN_TEXT, UNSURE_TEXT, in
 SPAN_WORDS, PROCEDURE_SPAN_WORDS, READ_SPAN_WORDS = 60, 180, 150
 """Approximate words of a span, of one for a message that asks for steps, and of one that a small model reads. A list or
 table may be longer, since it is kept complete."""
-MAX_FURTHER_PLACES, MAX_PLACES_IF_SURE, MAX_PLACES_IN_TWO_PARTS = 3, 2, 2
-"""Maximum further places below a quotation, below one that surely answers, and below each of two."""
+MAX_FURTHER_PLACES, MAX_PLACES_IF_SURE = 3, 2
+"""Maximum further places below a quotation, and below one that surely answers. Each further part takes one away."""
 MAX_PARTS_WITH_TWO_SPANS = 2
-"""Maximum parts of a message in which each part may get a second span, or more than one further place."""
+"""Maximum parts of a message in which each part may get a second span."""
 SHARE_WEIGHT, LEAD_WEIGHT, MIN_SURENESS = 0.9, 3.9, 1.2
 """See `_doubt_quote`."""
 
@@ -85,7 +85,7 @@ def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, a
         texts += new
         if turn.generator is None:
             limit = MAX_PLACES_IF_SURE if judgment.decision == "answer" else MAX_FURTHER_PLACES
-            limit = limit if len(parts) == 1 else MAX_PLACES_IN_TWO_PARTS if len(parts) == 2 else 1
+            limit = min(limit, max(1, MAX_FURTHER_PLACES + 1 - len(parts)))
             places = further_places(ranked, [*part.hits, *part.tables], shown, limit)
             texts += format_places(places, sources, shown)
         answers.append(" ".join(line.text for span in spans_of_part for line in span.lines))

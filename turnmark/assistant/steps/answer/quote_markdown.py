@@ -33,7 +33,7 @@ def format_span(span: QuotedSpan, number: int) -> str:
             text = text[:begin] + bold_row(text[begin:stop]) + text[stop:]
     *caption, head = span.above.rsplit("\n\n", 1)
     above = head if any(name in text for name in caption) else span.above
-    text = "\n".join(filter(None, (above, _rows_before(span), text, _rows_after(span))))
+    text = "\n".join(filter(None, (above, _omitted_rows(span, 0), text, _omitted_rows(span, -1))))
     mark = f"\n[{number}]" if span.lines[-1].kind in ("code", "row") else f" [{number}]"
     body = _EMPTY_QUOTES.sub("", escape_marks(make_printable(text))).strip("\n").rstrip() + mark
     return (
@@ -45,24 +45,13 @@ OMITTED_ROWS = "| … |"
 """The row that replaces rows of a table that are not quoted."""
 
 
-def _rows_before(span: QuotedSpan) -> str:
-    """Return `OMITTED_ROWS` if a span begins below the first row of a table, else an empty text."""
-    first = span.lines[0]
-    if first.kind != "row":
-        return ""
-    block = [line for line in lines_of(span.hit.passage) if line.block == first.block]
-    begins_here = block[0].kind == "head" or not span.hit.passage.header
-    rows = [line for line in block if line.kind == "row"]
-    return "" if begins_here and first == rows[0] else OMITTED_ROWS
-
-
-def _rows_after(span: QuotedSpan) -> str:
-    """Return `OMITTED_ROWS` if a span ends before the last row of a table in its passage, else an empty text."""
-    last = span.lines[-1]
-    if last.kind != "row":
-        return ""
-    block = [line for line in lines_of(span.hit.passage) if line.block == last.block]
-    return "" if last == block[-1] else OMITTED_ROWS
+def _omitted_rows(span: QuotedSpan, at: int) -> str:
+    """Return `OMITTED_ROWS` if a span begins (`at` is 0) or ends (-1) inside a table, else an empty text."""
+    line, passage = span.lines[at], span.hit.passage
+    block = [each for each in lines_of(passage) if each.block == line.block]
+    body = [each for each in block if each.kind == "row"]
+    is_whole = bool(at) or block[0].kind == "head" or not passage.header  # a table may begin in another passage
+    return "" if line.kind != "row" or (line == body[at] and is_whole) else OMITTED_ROWS
 
 
 def bold_row(text: str) -> str:

@@ -28,7 +28,8 @@ from turnmark.assistant.steps.understand.collection_questions import collection_
 from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.earlier_answers import current_versions
 from turnmark.assistant.steps.understand.prompt_languages import languages_to_search
-from turnmark.assistant.steps.understand.understand_rules import MAX_PARTS, refers_back, understand, wants_procedure
+from turnmark.assistant.steps.understand.question_kinds import wants_procedure
+from turnmark.assistant.steps.understand.understand_rules import MAX_PARTS, refers_back, understand
 from turnmark.assistant.types import MessageKind, Understanding, Usage
 from turnmark.core.record import Record
 from turnmark.core.untrusted import escape_marks, quote_lines
