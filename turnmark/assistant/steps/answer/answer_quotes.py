@@ -26,7 +26,7 @@ from turnmark.assistant.steps.step_results import (
     assess,
 )
 from turnmark.assistant.steps.turn_state import MIN_ANSWER_CONFIDENCE, Turn
-from turnmark.assistant.steps.understand.question_kinds import defined_subject
+from turnmark.assistant.steps.understand.question_kinds import defined_subject, wants_procedure
 from turnmark.assistant.types import GROUNDED_DECISIONS, Judgment
 from turnmark.assistant.wording.reply_texts import UNKNOWN_TEXT, UNSURE_TEXT, in_language, not_found
 
@@ -133,7 +133,8 @@ def _rank_lines(turn: Turn, part: PartEvidence, judgment: Judgment) -> list[Rate
     """Return the lines that may answer a part, best first; none if nothing was found for it."""
     if judgment.decision not in GROUNDED_DECISIONS or not part.hits:
         return []
-    return rate_lines(part, turn.embed, defined_subject(part.text, turn.languages))
+    asked = part.text, turn.languages
+    return rate_lines(part, turn.embed, defined_subject(*asked), wants_procedure(*asked))
 
 
 def _spans_for_part(

@@ -18,12 +18,13 @@ from turnmark.retrieval.types import Hit
 WORDS_WEIGHT, RANK_WEIGHT = 0.5, 0.4
 """Weights of the shared words and of the rank of the hit; the cosine of the line has weight 1. They were chosen on the
 tuning halves of the conversations, and checked by the passages that are quoted on MTRAG (docs/measured.md)."""
-DEFINITION_WEIGHT = 1.0
-"""Weight of a line's likeness to a definition, if one is asked for."""
+DEFINITION_WEIGHT, STEPS_WEIGHT = 1.0, 0.2
+"""Weights of a line's likeness to a definition, and of an item or code, if one is asked for or steps are."""
 MAX_RATED_ROWS = 20
 """Maximum rated rows from the tables of `PartEvidence.tables`."""
 MIN_RANKED_LENGTH = 6
 """Minimum length of a list of hits for ranking: the second of two hits ranks as high as the second of six."""
+_STEPS = ("item", "code")
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class RatedLine:
     score: float
 
 
-def rate_lines(part: PartEvidence, embed: Embed | None, subject: str = "") -> list[RatedLine]:
+def rate_lines(part: PartEvidence, embed: Embed | None, subject: str = "", asks_steps: bool = False) -> list[RatedLine]:
     """Rate every line of a part's hits that can answer, best first. Headings and lines of one word cannot answer.
 
     The score is the sum of the cosine with the mean of the part's wordings, the share of the part's words in the line
@@ -50,6 +51,7 @@ def rate_lines(part: PartEvidence, embed: Embed | None, subject: str = "") -> li
 
     Args:
         subject: what the part asks the definition of, or "".
+        asks_steps: whether it asks how something is done.
     """
     hits = [*part.hits, *part.tables]
     candidates = _candidate_lines(part.hits)
@@ -65,8 +67,8 @@ def rate_lines(part: PartEvidence, embed: Embed | None, subject: str = "") -> li
     embedded = [line.in_context(hits[position].passage.title) for position, line in candidates]
     cosines = _cosines(part, embedded, embed) if embed else [0.0] * len(candidates)
     scores = [
-        cosine + WORDS_WEIGHT * share + RANK_WEIGHT * rank
-        for cosine, share, rank in zip(cosines, shares, ranks, strict=True)
+        cosine + WORDS_WEIGHT * share + RANK_WEIGHT * rank + STEPS_WEIGHT * (asks_steps and line.kind in _STEPS)
+        for cosine, share, rank, (_, line) in zip(cosines, shares, ranks, candidates, strict=True)
     ]
     if subject:
         scores = [
