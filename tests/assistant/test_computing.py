@@ -241,6 +241,20 @@ def test_only_a_few_tables_are_named_next_to_the_sections(home, tmp_path) -> Non
     assert len(lines) == MAX_HINTS * (1 + MAX_HINT_ROWS), "each with its first rows, since no section shows them"
 
 
+def test_small_tables_do_not_displace_a_long_one_of_a_section(home, tmp_path) -> None:
+    folder = notes(tmp_path, **{f"a{n}": STOCK for n in range(MAX_HINTS)})
+    parts = "Part,Pieces\n" + "".join(f"bolt {n},{n}\n" for n in range(MAX_WHOLE_ROWS + 1))
+    (folder / "parts.csv").write_text(parts, encoding="utf-8")
+    build_index(folder, "t", retriever="bm25")
+    tools = tools_over()
+    assert tools.computing is not None
+    for name in (*(f"a{n}.md" for n in range(MAX_HINTS)), "parts.csv"):
+        called(tools, "read", document=name)
+    assert "parts (" in tools.computing.hints().splitlines()[0]
+    listed = called(tools, "tables", tokens=4000)
+    assert listed.rindex("columns:") < listed.index("first rows of"), "all columns come first"
+
+
 def test_a_few_long_tables_are_all_described_next_to_one_that_is_named(home, tmp_path) -> None:
     folder = notes(tmp_path, stock=STOCK)
     (folder / "orders.csv").write_text(ORDERS, encoding="utf-8")

@@ -151,6 +151,33 @@ def test_answer_prompt_always_shows_the_conversation(kitchen, message, leans):
     assert f"The user's message:\n{message}" in rest
 
 
+@pytest.mark.parametrize(
+    ("message", "questions", "shown"),
+    [
+        ("How hot, and how long?", ("How hot?", "How long?"), ""),
+        ("How hot is it?", ("how hot is it",), ""),
+        ("How hot, and how long?", ("How hot is the loaf?", "How long?"), "1. How hot is the loaf?\n2. How long?"),
+    ],
+)
+def test_prompt_repeats_the_message_only_if_it_was_understood_with_other_words(message, questions, shown):
+    understood = Understanding(rewrite=message, sub_questions=questions)
+    (_, user), _ = answer_prompt(Room(), understood, message, (), [hit("Hot.")])
+    assert user.content.partition("the message counts:\n")[2] == shown
+
+
+def test_only_the_prompt_of_a_revision_says_how_to_change_an_answer():
+    changed = "The user wants your last answer changed"
+    assert changed not in prompted("And then?", TALK, [hit("Red.")])[0]
+    assert changed in prompted("as a list", TALK[:1], [hit("Red.")], previous="Red [1].")[0]
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_a_model_with_counting_tools_is_not_told_that_there_may_be_more(counts):
+    understood = Understanding(rewrite="Which?", sub_questions=("Which?",))
+    (system, _), _ = answer_prompt(Room(), understood, "Which?", (), [hit("Red.")], counts=counts)
+    assert ("there may be more" in " ".join(system.content.split())) is not counts
+
+
 LONG_TALK = conversation(*(f"{'Question' if n % 2 == 0 else 'Answer'} {n}: {'word ' * 100}" for n in range(60)))
 
 

@@ -142,7 +142,8 @@ class _Agent:
     ) -> None:
         self.turn, self.generator, self.tools = turn, generator, tools
         self.sources = tools.sources
-        prompt, notes = turn_prompt(turn, understood, tools.evidence)
+        collection = tools.collection
+        prompt, notes = turn_prompt(turn, understood, tools.evidence, counts=collection is not None)
         # The rules about the tools are about as long as their definitions.
         tables = tools.computing.hints() if tools.computing else ""
         named = tools.named_sections()
@@ -153,12 +154,12 @@ class _Agent:
         self.piece = turn.config.tokens // RESULT_DIVISOR
         self.round = 0
         self.seen: set[str] = set()
-        collection = tools.collection
         rules = [message for message in prompt if message.role == "system"]
         rules += load_prompt("agent", turn.prompts).render(
             rounds=str(MAX_ROUNDS),
             tokens=_round_down(max(self.left, MIN_RESULT_TOKENS)),
             documents=f"{collection.count():,} documents" if collection else "the documents",
+            revises=bool(tools.evidence.previous),
             counts=collection is not None,
             computes=tools.computing is not None,
             looks=tools.looking is not None,

@@ -78,6 +78,7 @@ class TableTools:
 
         def described(most: int) -> list[str]:
             lines = [line for each in shown[:most] for line in self._described(each)]
+            lines += [line for each in shown[:most] for line in self._shown_rows(each.table)]
             left = [each.table.name for each in shown[most:]]
             return lines + ([f"… and {_list_names(left, MAX_LISTED_TABLES, 'more table')}"] if left else [])
 
@@ -88,11 +89,15 @@ class TableTools:
         return Result(format_section(number, passage), f"{line} [{number}]")
 
     def _described(self, found: FoundTable) -> Iterator[str]:
-        """Yield lines with the name, place, columns and first rows of a table, and the words that it lacks."""
+        """Yield lines with the name, place and columns of a table, and the words that it lacks."""
         table = found.table
         lacks = f"; lacks {short_line(', '.join(found.lacks), MAX_ARGUMENT_CHARACTERS)}" if found.lacks else ""
         yield f"{table.name}: {table_place(table)}; {_size(table)}{lacks}"
         yield f"  columns: {', '.join(_columns(table, MAX_LISTED_COLUMNS, labels=True))}"
+
+    def _shown_rows(self, table: StoredTable) -> Iterator[str]:
+        """Yield the name and the first rows of a table."""
+        yield f"first rows of {table.name}:"
         yield from self._first_rows(table, MAX_SAMPLE_ROWS, MAX_LISTED_COLUMNS, MAX_CELL_CHARACTERS)
 
     def _first_rows(self, table: StoredTable, rows: int, columns: int, characters: int) -> Iterator[str]:
@@ -130,7 +135,9 @@ class TableTools:
                 if _shows(hit.passage, table):
                     tables[table.name] = table
                     numbers_of.setdefault(table.name, []).append(number)
-        tables = dict([*tables.items()][:MAX_HINTS])
+        # Small tables are shown as a whole, so they must not displace one that only sql can read.
+        first = sorted(tables.values(), key=lambda table: table.name in numbers_of and table.rows <= MAX_WHOLE_ROWS)
+        tables = {table.name: table for table in first[:MAX_HINTS]}
         documents = {table.document for table in tables.values()}
         is_few = bool(tables) and len(every) <= MAX_RELATED_HINTS
         related = {

@@ -106,7 +106,7 @@ def draft_of_model(
 
 
 def turn_prompt(
-    turn: Turn, understood: UnderstoodMessage, evidence: Evidence
+    turn: Turn, understood: UnderstoodMessage, evidence: Evidence, counts: bool = False
 ) -> tuple[tuple[PromptMessage, ...], list[str]]:
     """Return the messages that ask for a turn's answer, and notes on what was left out.
 
@@ -125,6 +125,7 @@ def turn_prompt(
         turn.prompts,
         evidence.previous,
         "" if evidence.previous else language_to_answer(turn),
+        counts,
     )
 
 
@@ -137,6 +138,7 @@ def answer_prompt(
     prompts: Path | None = None,
     previous: str = "",
     language: str = "",
+    counts: bool = False,
 ) -> tuple[tuple[PromptMessage, ...], list[str]]:
     """Return the messages that ask for an answer or a revision, and notes on what was left out.
 
@@ -144,6 +146,7 @@ def answer_prompt(
         history: the messages before `message`, or before the answer to revise.
         previous: the answer to revise, with the numbers of `hits` as marks, or "" if the message is a question.
         language: the language to answer in, if the documents are in another one.
+        counts: whether the model has tools that count over all documents.
     """
     template = load_prompt("answer", prompts)
     interpretation = _interpretation(understood, message)
@@ -172,19 +175,20 @@ def answer_prompt(
         message=message,
         understood=interpretation,
         language=language,
+        counts=counts,
     )
     return messages, notes
 
 
 def _interpretation(understood: Understanding, message: str) -> str:
-    """Return what a message was understood to ask, if that says more than the message; else "".
+    """Return what a message was understood to ask, if that has words that the message lacks; else "".
 
     A topic carried over by rules only serves the search, so it is not shown.
     """
     parts = understood.asked if understood.topic else understood.sub_questions
-    if len(parts) > 1:
-        return number_lines(parts)
-    return "".join(part for part in parts if words(part) != words(message))
+    if {*words(" ".join(parts))} <= {*words(message)}:
+        return ""
+    return number_lines(parts) if len(parts) > 1 else parts[0]
 
 
 def format_section(number: int, passage: Passage, quote: Callable[[str], str] = quote_lines) -> str:
