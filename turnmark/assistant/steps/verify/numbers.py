@@ -89,7 +89,14 @@ def without_quantities(text: str, language: str = "") -> str:
     """Return a text without its numbers and their units, which are compared by value."""
     found = language_of(text)
     body = _with_digits_for_words(_with_ascii_digits(text), found, found or language or ENGLISH)
-    return _with_unit().sub(" ", body)
+    pieces: list[str] = []
+    end = 0
+    for match in _DIGITS.finditer(body):
+        unit, stop = _unit_after(body, match.end())
+        if unit or not _NAME_AFTER_DIGITS.match(body, match.end()):
+            pieces.append(body[end : match.start()])
+            end = stop if unit else match.end()
+    return " ".join([*pieces, body[end:]])
 
 
 # --- units -----------------------------------------------------------------------------------------------------------
@@ -144,46 +151,48 @@ def _unit_of_name() -> Mapping[str, str]:
     return {name.replace("_", " "): unit for unit, names in units.items() for name in names.split()}
 
 
-@cache
-def _unit_pattern() -> str:
-    """Return a pattern of the names of units, which end a word in a script with spaces."""
-    names = sorted(_unit_of_name(), key=len, reverse=True)
-    unspaced = [name for name in names if _UNSPACED.match(name)]
-    spaced = [name for name in names if name not in unspaced]
-    return rf"(?:{'|'.join(map(re.escape, unspaced))}|(?:{'|'.join(map(re.escape, spaced))})(?![^\W\d_]))"
-
-
-_UNSPACED = re.compile(rf"[{CJK}\u0e00-\u0eff\uac00-\ud7a3]|\W\Z")
+_AFTER_NUMBER = re.compile(r"(?:\s?[-–—]\s?\d{1,15}(?:[.,]\d{1,9})?)?[\s\u00a0\u202f-]?")
+_ADJECTIVE = re.compile(r" [^\W\d_]{4,16} ")
+"""The word in "12 contiguous weeks"."""
+_BEFORE_NUMBER = re.compile(r"(?:([$€£¥₹₩%٪₽₺])|\b(us\$|[a-z]{3}|yüzde)|(百分之))[\s\u00a0]?\Z", re.IGNORECASE)
+_UNSPACED = re.compile(rf"[{CJK}\u0e00-\u0eff\uac00-\ud7a3]|[%٪％$€£¥₹₩₽฿₺₴]")
+MAX_UNIT_CHARACTERS = 12
 
 
 @cache
-def _after_number() -> re.Pattern[str]:
-    return re.compile(rf"(?:\s?[-–—]\s?\d+(?:[.,]\d+)?)?[\s\u00a0\u202f-]?({_unit_pattern()})", re.IGNORECASE)
+def _unit_words() -> re.Pattern[str]:
+    letters = rf"(?:[^\W\d_]|[{combining_marks()}]){{1,24}}+"
+    return re.compile(f"({letters})( {letters})?")
 
 
-@cache
-def _after_adjective() -> re.Pattern[str]:
-    """Return the pattern of "12 contiguous weeks" after its number."""
-    return re.compile(rf" [^\W\d_]{{4,16}} ({_unit_pattern()})", re.IGNORECASE)
+def _unit_at(text: str, start: int) -> tuple[str, int]:
+    """Return the unit whose name begins here, and where the name ends; "" and `start` if there is none."""
+    names = _unit_of_name()
+    if _UNSPACED.match(text, start):
+        for length in range(MAX_UNIT_CHARACTERS, 0, -1):
+            if unit := names.get(text[start : start + length].lower()):
+                return unit, min(start + length, len(text))
+        return "", start
+    words = _unit_words().match(text, start)
+    for end in () if words is None else (words.end(), words.end(1)):
+        if unit := names.get(text[start:end].lower()):
+            return unit, end
+    return "", start
 
 
-@cache
-def _before_number() -> re.Pattern[str]:
-    return re.compile(r"(?:([$€£¥₹₩%٪₽₺])|\b(us\$|[a-z]{3}|yüzde)|(百分之))[\s\u00a0]?\Z", re.IGNORECASE)
-
-
-@cache
-def _with_unit() -> re.Pattern[str]:
-    unit = rf"[\s\u00a0\u202f-]?{_unit_pattern()}"
-    return re.compile(rf"[$€£¥]?{_DIGITS.pattern}(?:{unit}|(?!{_NAME_AFTER_DIGITS.pattern}))", re.IGNORECASE)
+def _unit_after(text: str, end: int) -> tuple[str, int]:
+    """Return the unit after a number that ends here, and the end of its name."""
+    gap = _AFTER_NUMBER.match(text, end)
+    return _unit_at(text, gap.end() if gap else end)
 
 
 def _unit_of(text: str, start: int, end: int) -> str:
     """Return the unit before or after a number, or ""."""
-    after = _after_number().match(text, end) or _after_adjective().match(text, end)
-    if after is not None:
-        return _unit_of_name()[after[1].lower()]
-    before = _before_number().search(text[max(0, start - 6) : start])
+    adjective = _ADJECTIVE.match(text, end)
+    unit = _unit_after(text, end)[0] or (_unit_at(text, adjective.end())[0] if adjective else "")
+    if unit:
+        return unit
+    before = _BEFORE_NUMBER.search(text[max(0, start - 6) : start])
     if before is None:
         return ""
     return "percent" if before[3] else _unit_of_name().get(before[before.lastindex or 0].lower(), "")
@@ -344,7 +353,7 @@ def _with_digits_for_words(text: str, found: str, language: str, spelled: bool =
     end = 0
     for start, stop, words in _runs(text, found, table):
         value = _value_of(words, table, found)
-        counted = _after_number().match(text, stop) is not None
+        counted = _unit_after(text, stop)[0] != ""
         if found in _CHARACTERS:
             counted = counted or text[stop : stop + 1] in [*_HAN_COUNTERS]
             if not _is_number(text, start, stop, words, found, counted):
@@ -405,16 +414,21 @@ def _continues(
     return before % size == 0 or inverted or (language == "fr" and before % 100 in (4, 60, 80))
 
 
+_COMPOUND_SCALES = {"de": "tausend hundert", "nl": "duizend honderd", "it": "mila mille cento", "tr": "bin yüz"}
+"""Language -> multipliers in its compounds, the largest first."""
+MAX_COMPOUND_CHARACTERS = 80
+
+
 def _number_parts(word: str, language: str, table: Mapping[str, _NumberWord]) -> list[str]:
     """Return the number words of which a word consists, e.g. "dreihundertzwanzig"; empty for another word."""
     if word in table or word[0].isdecimal():
         return [word]
     if language in ("ar", "fa") and word[0] == "و" and word[1:] in table:
         return ["و", word[1:]]
-    if language not in ("de", "nl", "it", "tr"):
+    if language not in _COMPOUND_SCALES:
         return []
-    for scale in sorted((name for name, row in table.items() if row.sign == "*"), key=lambda name: -table[name].value):
-        if scale in word:
+    for scale in _COMPOUND_SCALES[language].split():
+        if scale in word and len(word) <= MAX_COMPOUND_CHARACTERS:
             head, _, tail = word.partition(scale)
             parts = [_number_parts(part, language, table) if part else [] for part in (head, tail.removeprefix("und"))]
             return [] if (head and not parts[0]) or (tail and not parts[1]) else [*parts[0], scale, *parts[1]]
