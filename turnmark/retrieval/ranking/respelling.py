@@ -20,10 +20,8 @@ from turnmark.corpora.text.segmentation import words_with_spans
 
 MIN_SWAPPED_LETTERS, MIN_EDITED_LETTERS = 4, 5
 """Minimum letters of a word in which two letters may be swapped or doubled, and of one with any other typing error."""
-MIN_UNCHECKED_LETTERS = 6
-"""The second minimum if there is no model whose words tell whether the typed word exists."""
-MIN_TWICE_EDITED_LETTERS, MIN_UNCHECKED_TWICE_EDITED_LETTERS = 9, 11
-"""Minimum letters of a word with two typing errors, if it is known which words exist and if it is not."""
+MIN_TWICE_EDITED_LETTERS = 9
+"""Minimum letters of a word with two typing errors."""
 MIN_SOUND_LETTERS = 7
 """The same for two errors that keep the consonants: other vowels, or doubled letters."""
 MAX_NEAR_TERMS = 8
@@ -118,21 +116,17 @@ def _separate_code(match: re.Match[str], lexicon: Lexicon) -> str:
     return "-".join(runs)
 
 
-def spell_words(text: str, lexicon: Lexicon, words_with: WordsWith, exists: Callable[[str], bool] | None = None) -> str:
+def spell_words(text: str, lexicon: Lexicon, words_with: WordsWith, exists: Callable[[str], bool]) -> str:
     """Return a text in which words that the index does not have are replaced by its nearest words.
 
     Args:
         words_with: finds the words of passages that have the terms of a word.
-        exists: whether a word is known to exist, so that it is not a typing error, or None if that is not known.
+        exists: whether a word is known to exist, so that it is not a typing error.
     """
     named = [
         (word, start, end) for word, start, end in words_with_spans(text) if word.isalpha() and lexicon.analyze(word)
     ]
-    unknown = [
-        (word, start, end)
-        for word, start, end in named
-        if not _knows(lexicon, word) and not (exists is not None and exists(word))
-    ]
+    unknown = [(word, start, end) for word, start, end in named if not _knows(lexicon, word) and not exists(word)]
     if not unknown or (len(named) > 2 and len(unknown) > MAX_UNKNOWN_SHARE * len(named)):
         return text
     is_english = language_of(text) in (ENGLISH, "")
@@ -143,21 +137,19 @@ def spell_words(text: str, lexicon: Lexicon, words_with: WordsWith, exists: Call
         is_name = is_english and start > 0 and typed[0].isupper()
         if is_name or len(word) > MAX_WORD_LETTERS:
             continue
-        nearest = _one_edit_away(
-            word, lexicon, words_with, MIN_UNCHECKED_LETTERS if exists is None else MIN_EDITED_LETTERS
-        ) or _two_edits_away(word, lexicon, words_with, exists is not None)
+        nearest = _one_edit_away(word, lexicon, words_with, exists) or _two_edits_away(word, lexicon, words_with)
         if nearest:
             pieces += [text[previous_end:start], nearest.capitalize() if typed[0].isupper() else nearest]
             previous_end = end
     return "".join([*pieces, text[previous_end:]])
 
 
-def _one_edit_away(word: str, lexicon: Lexicon, words_with: WordsWith, min_letters: int) -> str:
+def _one_edit_away(word: str, lexicon: Lexicon, words_with: WordsWith, exists: Callable[[str], bool]) -> str:
     """Return the word of the index that is one edit away from a word, the most frequent one, or "" if there is none."""
     if len(word) < MIN_SWAPPED_LETTERS:
         return ""
     candidates = list(_swap_or_double(word))
-    if len(word) >= min_letters:
+    if len(word) >= MIN_EDITED_LETTERS:
         candidates += _edit(word)
     known: list[tuple[bool, int, str]] = []
     for candidate in dict.fromkeys(candidates):
@@ -165,20 +157,22 @@ def _one_edit_away(word: str, lexicon: Lexicon, words_with: WordsWith, min_lette
         if frequency:
             known.append((candidate[0] == word[0], frequency, candidate))
     ranked = (candidate for _, _, candidate in sorted(known, reverse=True)[:MAX_CHECKED_CANDIDATES])
-    return next((candidate for candidate in ranked if _occurs(candidate, lexicon, words_with(candidate))), "")
+    return next((one for one in ranked if _occurs(one, lexicon, words_with(one), exists)), "")
 
 
-def _occurs(word: str, lexicon: Lexicon, found: Collection[str]) -> bool:
-    """Return whether a word is among those found, as it is or in another form: "received" for "receive"."""
-    if word in found:
-        return True
+def _occurs(word: str, lexicon: Lexicon, found: Collection[str], exists: Callable[[str], bool]) -> bool:
+    """Return whether a word is among those found, as it is or in another form: "received" for "receive".
+
+    Another form counts only for a word that exists: without that, "broaden" becomes "broade" because of "broader".
+    """
+    if word in found or not exists(word):
+        return word in found
     terms = lexicon.analyze(word)
     return any(other.startswith(word[:-1]) and lexicon.analyze(other) == terms for other in found)
 
 
-def _two_edits_away(word: str, lexicon: Lexicon, words_with: WordsWith, is_checked: bool) -> str:
+def _two_edits_away(word: str, lexicon: Lexicon, words_with: WordsWith) -> str:
     """Return the nearest word of the index that is at most two edits away from a long word, or "" if there is none."""
-    min_letters = MIN_TWICE_EDITED_LETTERS if is_checked else MIN_UNCHECKED_TWICE_EDITED_LETTERS
     if len(word) < MIN_SOUND_LETTERS:
         return ""
     from rapidfuzz.distance import OSA
@@ -196,7 +190,7 @@ def _two_edits_away(word: str, lexicon: Lexicon, words_with: WordsWith, is_check
     for _, frequency, term in sorted(near)[:MAX_NEAR_TERMS]:
         for other in words_with(term):
             distance = OSA.distance(word, other, score_cutoff=2)
-            is_likely = len(word) >= min_letters or _consonants(other) == _consonants(word)
+            is_likely = len(word) >= MIN_TWICE_EDITED_LETTERS or _consonants(other) == _consonants(word)
             if distance <= 2 and is_likely and other[0] == word[0]:
                 best = min(filter(None, (best, (distance, frequency, other))))
     return best[2] if best else ""

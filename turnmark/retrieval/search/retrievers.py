@@ -16,13 +16,13 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.core.errors import TurnmarkError
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.text.function_words import content_words, language_of
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.text.segmentation import words
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.collection import Collection
+from turnmark.retrieval.embedding.embedders import DEFAULT_EMBEDDER, open_embedder
 from turnmark.retrieval.ranking.fusion import FusedRanking, RankedList, RankedRows, fuse, top_k_of
 from turnmark.retrieval.ranking.respelling import spell_codes, spell_words
 from turnmark.retrieval.search.opened_index import SearchableIndex
@@ -119,9 +119,7 @@ class IndexRetriever(Retriever):
         languages = tuple(self.index.manifest.languages) or (ENGLISH,)
         if ENGLISH not in languages or (language_of(text, languages) or languages[0]) != ENGLISH:
             return spell_codes(text, self.index.bm25)  # a form of a word that no document has is no typing error
-        has_words = self.index.manifest.embedder is not None or self.index.row_finders
-        exists = self._exists if has_words else None
-        return spell_words(spell_codes(text, self.index.bm25), self.index.bm25, self._words_with, exists)
+        return spell_words(spell_codes(text, self.index.bm25), self.index.bm25, self._words_with, self._exists)
 
     def _words_with(self, word: str) -> frozenset[str]:
         """Return the words of the first passages that have the stem of a word."""
@@ -130,24 +128,15 @@ class IndexRetriever(Retriever):
         return frozenset(each for passage in passages for each in words(f"{passage.heading} {passage.text}"))
 
     def _exists(self, word: str) -> bool:
-        """Return whether a word is in a row of a large table, or known to the embedder."""
-        if any(finder.knows(word) for finder in self.index.row_finders):
-            return True
-        return self.index.manifest.embedder is not None and self._is_one_token(word)
+        """Return whether a word is in a row of a large table, or is a word of English.
 
-    def _is_one_token(self, word: str) -> bool:
-        """Return whether the embedder knows a word as a whole, so that it is not a typing error.
-
-        False if the embedder cannot be opened: BM25 searches without it.
+        The vocabulary of the bundled model is the list of English words, whatever the index is embedded with.
         """
-        try:
-            return len(self._tokenize(word)) == 1
-        except TurnmarkError:
-            return False
+        return any(finder.knows(word) for finder in self.index.row_finders) or len(self._tokenize(word)) == 1
 
     @cached_property
     def _tokenize(self) -> Tokenizer:
-        return self.index.embedder.tokenizer()
+        return open_embedder(DEFAULT_EMBEDDER).tokenizer()
 
 
 class BM25Ranker:
