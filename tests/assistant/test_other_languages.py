@@ -14,6 +14,7 @@ from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.compound_questions import split_questions
 from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.edit_requests import edit_requests, is_instruction
+from turnmark.assistant.steps.understand.prompt_languages import languages_to_search, rare_languages
 from turnmark.assistant.steps.understand.understand_rules import refers_back, understand
 from turnmark.assistant.steps.verify.claim_support import Sources, coverage
 from turnmark.assistant.steps.verify.numbers import find_numbers, missing_numbers
@@ -227,12 +228,20 @@ def test_a_reply_is_in_the_language_of_the_message_or_else_of_the_conversation()
     assert len(translations_of(UNSURE_TEXT)) == len(LANGUAGES) + 1
 
 
+def test_prompts_do_not_name_languages_of_few_passages():
+    passages = {"de": 990, "en": 15, "fr": 19, "it": 21}
+    turn = Turn("What does it cost?", languages=tuple(passages), rare_languages=rare_languages(passages))
+    assert languages_to_search(turn) == "German and Italian"
+
+
 # -- answers
 
 
 def test_bold_ends_before_the_full_stop_of_chinese():
     assert set_bold("打开后盖。") == "**打开后盖**。"
     assert set_bold("- 打开后盖。") == "- **打开后盖**。"
+    assert set_bold("打开后盖（见第3页）。") == "**打开后盖（见第3页）**。"
+    assert set_bold("「設定を開く。」") == "「**設定を開く**。」"
     assert set_bold("Open the lid.") == "**Open the lid.**"
 
 

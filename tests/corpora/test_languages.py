@@ -95,6 +95,19 @@ def test_tables_have_a_language_of_their_own_if_it_is_clear() -> None:
     assert detect_languages({"a": table("名前|国", "東京タワー|日本")}) == {"a": "ja"}
 
 
+def test_column_names_tell_the_language_of_a_folder_of_tables() -> None:
+    names = {
+        "de": "Rechnungsnr|Kunde|Betrag|Datum|Stadt",
+        "en": "Invoice|Customer|Amount|Date|City",
+        "fr": "Facture|Client|Montant|Date|Ville",
+        "tr": "Fatura|Müşteri|Tutar|Tarih|Şehir",
+    }
+    for language, columns in names.items():
+        sheets = {str(number): table(columns, f"A{number}|Müller|120|3.5.|Berlin") for number in range(3)}
+        more = GERMAN_TABLE if language == "de" else table(columns, "B1|Rossi|7|4.5.|Rom")
+        assert {*detect_languages({**sheets, "more": more}).values()} == {language}
+
+
 def test_titles_in_one_table_of_many_bring_no_new_language() -> None:
     titles = table("Title|Genre", f"{GERMAN}|Operette", "Der Mann mit den drei Frauen|Operette")
     english = {str(number): ENGLISH_TABLE for number in range(40)}

@@ -217,6 +217,9 @@ def test_hostile_text_takes_linear_time(bad: str) -> None:
 
 CASES = """
 Das gilt z. B. für Drucker. | Danach neu starten.
+Das gilt oft (z. B. 80%) und (u. a. 5 Mal) im Netz (engl. Grid). | Fragen Sie Fa. Müller.
+Grant it, e.g. `--cap-add=NET_ADMIN`. | Then restart.
+他说（“可以。”）。 | 好的。
 Das kostet ca. 5 Euro bzw. 6 Euro im Monat.
 Am 3. Mai ist geschlossen. | Danach ist offen.
 Siehe Nr. 5 der Liste. | Dann geht es weiter.

@@ -68,6 +68,7 @@ class Turn:
         evidence: passages to answer from, best first, or None if the retrieve step searches.
         trusted: whether the evidence is known to be about the question.
         languages: languages of the documents, the most frequent first.
+        rare_languages: those that prompts do not name.
         notify: called with each event.
         span: returns the context in which a step runs (tracing).
         forms: step -> name of the form that runs; a step that falls back to another form changes it.
@@ -86,6 +87,7 @@ class Turn:
     evidence: Sequence[Hit] | None = None
     trusted: bool = False
     languages: tuple[str, ...] = ()
+    rare_languages: frozenset[str] = frozenset()
     notify: Callable[[Event], None] = lambda _: None
     span: Callable[[str], AbstractContextManager[object]] = lambda _: nullcontext()
 

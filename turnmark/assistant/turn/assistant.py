@@ -23,6 +23,7 @@ from turnmark.assistant.steps.step_protocols import max_rounds
 from turnmark.assistant.steps.step_results import Draft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.courtesy import Courtesy
+from turnmark.assistant.steps.understand.prompt_languages import rare_languages
 from turnmark.assistant.turn.components import AssistantParts, open_parts
 from turnmark.assistant.turn.replies import reply_of
 from turnmark.assistant.turn.step_forms import calls_tools, forms_for, open_steps, profile_of
@@ -258,6 +259,7 @@ class Assistant:
         trusted: bool = False,
         top_k: int | None = None,
     ) -> Turn:
+        languages = {} if self.index is None else self.index.manifest.languages
         return Turn(
             message=message,
             history=tuple(history[-MAX_HISTORY_MESSAGES:]),
@@ -267,7 +269,8 @@ class Assistant:
             embed=cache_by_text(self.embed) if self.embed else None,
             evidence=evidence,
             trusted=trusted,
-            languages=() if self.index is None else tuple(self.index.manifest.languages),
+            languages=tuple(languages),
+            rare_languages=rare_languages(languages),
             forms=dict(self.forms),
             notify=on_event,
             span=self.parts.tracing.step,

@@ -144,6 +144,11 @@ may be titles in another language."""
 MIN_TABLE_ODDS = 10
 """Minimum ratio of probabilities at which a text of short cells gets a language other than the main one of its
 collection."""
+MIN_HEADER_CHARACTERS = 12
+"""Minimum characters of the column names that tell a language."""
+MIN_HEADER_ODDS = 3
+"""Minimum ratio of the probabilities of the two best languages of column names."""
+_HEADER = re.compile(r"^(\|.*)\n\|[-: |]*-[-: |]*$", re.MULTILINE)
 _CELL_WORD = re.compile(r"[^\W\d_]{2,}")
 # The English description of a large table, as `turnmark.corpora.readers.office.grid_tables.description_of` writes it.
 _DESCRIPTION = re.compile(r"^A table with [\d,]+ rows and \d+ columns\. .*\n\n(?:- .*\n)*", re.MULTILINE)
@@ -174,7 +179,18 @@ def find_language(text: str) -> DetectedLanguage:
     if prose is None:
         return DetectedLanguage(detect_language(text), 1)
     # Even names show the script reliably.
-    return DetectedLanguage(language_of_script(text) or detect_language(prose), TABLE_WEIGHT)
+    found = language_of_script(text) or detect_language(prose) or _language_of_header(text)
+    return DetectedLanguage(found, TABLE_WEIGHT)
+
+
+def _language_of_header(text: str) -> str:
+    """Return the language of the column names of a text's tables, or "" if it is a close call."""
+    names = " ".join(re.findall(r"[^\W\d_]{2,}", " ".join(_HEADER.findall(text[:MAX_CHARACTERS])).lower()))
+    if len(names) < MIN_HEADER_CHARACTERS:
+        return ""
+    rank = _identifier().rank(names)
+    known = [(str(label), float(probability)) for label, probability in rank if label in LANGUAGES]
+    return known[0][0] if known[0][1] >= MIN_HEADER_ODDS * known[1][1] else ""
 
 
 def is_sampled(document: str, documents: int) -> bool:

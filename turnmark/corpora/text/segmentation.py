@@ -171,7 +171,7 @@ _RULE = re.compile(r"[ \t]*(?:=+|-{2,}|(?:[*_-][ \t]*){3,})$")
 _MAX_WRAPPED_LENGTH = 150  # characters: longer lines were not wrapped by hand, so that a newline ends a block
 
 _ENDER = re.compile(
-    rf"(?P<wide>[。！？｡។။॥]+)[」』”’）】》〉〕］｝﹂﹄)\]\"']*"
+    rf"(?P<wide>(?:[。！？｡។။॥]+[」』”’）】》〉〕］｝﹂﹄)\]\"']*)+)"
     rf"|(?<![.!?…؟۔।])(?P<run>[.!?…؟۔।]++)(?P<close>[\"'”’»)\]}}*_]*+)(?:(?=\s|$)|(?<=[!?])(?=[{CJK}]))"
 )
 _FOLLOW = re.compile(r"\s*(?P<open>[\"'“‘«(\[{`*_¿¡]*)(?P<word>[^\W_]{1,30}(?:['’]\w{1,10})?)?")
@@ -335,7 +335,7 @@ def _wide_end(text: str, start: int, cut: int, end: int) -> int | None:
 def _last_token(text: str, start: int, dot: int) -> str:
     """Return the word before a dot in lower case, without opening marks and an elided word ("l'art.")."""
     words_before = text[max(start, dot - 40) : dot].split()
-    token = words_before[-1].lstrip("\"'“‘«([{*_`") if words_before else ""
+    token = words_before[-1].lstrip(_OPENING) if words_before else ""
     return _ELISION.sub("", token).lower()
 
 
@@ -350,9 +350,12 @@ def _is_in_date(text: str, start: int, dot: int, end: int) -> bool:
 _DAY_OR_MONTH = re.compile(r"(?<!\d)(?P<day>\d{1,2}\. ?)?\d{1,2}\Z")
 _MONTH_AND_YEAR, _YEAR = re.compile(r"\. ?\d{1,2}\. ?(?:\d{4}|\d{2})\b"), re.compile(r"\. ?(?:\d{4}|\d{2})\b")
 _QUOTING = re.compile("と|って|という")
-_AFTER_ABBREVIATION = re.compile(r"[ \t]+[§№#&(\d]")
+_AFTER_ABBREVIATION = re.compile(r"[ \t]+[§№#&(\d`/<–-]")
 _ELISION = re.compile(r"^(?:[cdjlmnst]|qu|d?all|dell|nell|sull|coll)['’](?=[^\W\d_])", re.IGNORECASE)
 _DOUBLED_CAPITALS = re.compile(r"([A-Z])\1\Z")
+
+
+_OPENING = "\"'“‘«([{*_`„"
 
 
 def _is_spaced_abbreviation(before: str, word: str, dotted: bool) -> bool:
@@ -362,21 +365,21 @@ def _is_spaced_abbreviation(before: str, word: str, dotted: bool) -> bool:
         before: the characters before the dot.
         word: the word after it, which has a dot too if `dotted`.
     """
-    last = before.rpartition(" ")[2]
+    last = before.rpartition(" ")[2].lstrip(_OPENING)
     if dotted and _DOUBLED_CAPITALS.match(last) and _DOUBLED_CAPITALS.match(word):  # a Spanish plural: "EE. UU."
         return True
     if len(last) > 2 or not last.isalpha() or last == "I":
         return False
     if last.islower() and dotted and len(word) <= 2:
         return True
-    previous = before.rpartition(" ")[0].split(" ")[-1]
+    previous = before.rpartition(" ")[0].split(" ")[-1].lstrip(_OPENING)
     return len(previous) in (2, 3) and previous.endswith(".") and previous[0].islower()
 
 
 def _full_stop(text: str, start: int, dot: int, word: str, opened: bool, spaced: bool) -> bool:
     """Return whether a single '.' at `dot` ends a sentence, judged by the words before and after it."""
     words_before = text[max(start, dot - 40) : dot].split()
-    token = words_before[-1].lstrip("\"'“‘«([{*_`") if words_before else ""
+    token = words_before[-1].lstrip(_OPENING) if words_before else ""
     name = _last_token(text, start, dot)
     upper, starter = word[0].isupper(), word.lower() in _STARTERS
     first = len(words_before) <= 1 and dot - start <= 40

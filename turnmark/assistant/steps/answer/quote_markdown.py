@@ -78,12 +78,15 @@ def set_bold(text: str) -> str:
     if "```" in body:
         return text
     plain = _EMPHASIS.sub("", body).strip()
-    opening, inner, closing = _WIDE_MARKS.fullmatch(plain).groups()  # type: ignore[union-attr]
+    match = _IN_BRACKETS.fullmatch(plain) or _WIDE_MARKS.fullmatch(plain)
+    opening, inner, closing = match.groups()  # type: ignore[union-attr]
     return f"{lead}{opening}**{inner}**{closing}{gap}{rest}" if inner else text
 
 
-_WIDE_MARKS = re.compile(r"([「『（《【“]*)(.*?)([。！？｡」』）》】”؟।]*)", re.DOTALL)
-"""Punctuation of scripts without spaces around the text in bold. In CommonMark, "字**。字" ends no bold text."""
+_IN_BRACKETS = re.compile(r"([「『（《【“])([^「『（《【“」』）》】”]*?)([。！？｡]*[」』）》】”][。！？｡]*)")
+_WIDE_MARKS = re.compile(r"()(.*?)([。！？｡؟।]+|[。！？｡]*[」』）》】”]+|)", re.DOTALL)
+"""Punctuation of scripts without spaces around the text in bold. In CommonMark, "字**。字" ends no bold text. Brackets
+stay in pairs, as in "**字（字）**。"."""
 _LINE_START = re.compile(rf"(?:>\s*)*(?:{ITEM_MARK.pattern})?")
 _EMPTY_QUOTES = re.compile(r"\A(?:[> \t]*\n)+|(?:\n[> \t]*)+\Z")
 """Empty lines, also of block quotations (`>`), at the start and end of a span."""
