@@ -47,7 +47,7 @@ ORDER = {
     ),
     "turnmark.retrieval": (
         "embedding", "ranking", "storage", "tables", "collection", "types", "search", "services", "index",
-        "commands",
+        "file_account", "commands",
     ),
 }  # fmt: skip
 """Folder with rooms -> its rooms and modules. Each imports from itself and from those before it."""
@@ -60,7 +60,7 @@ READERS_DOOR = {
     READERS: {
         "MAX_PROCESSES", "NOT_DESCRIBED", "SKIPPED_FOLDERS", "Globs", "ReadingReport", "SourceFile", "Unreadable",
         "describe_left_out", "describe_unread", "draw_page", "is_picture_file", "list_readers", "read_file",
-        "read_rows", "read_source", "readers", "shorten_title", "source_items",
+        "read_rows", "read_source", "readers", "reason_to_skip", "shorten_title", "source_items",
     },
     f"{READERS}.fingerprint": {"readers_mark"},
     f"{READERS}.markup.markdown": {"blocks"},

@@ -15,6 +15,7 @@ from tests.retrieval.conftest import stored_passages
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.collection import Collection
+from turnmark.retrieval.storage.filters import parse_where
 
 
 def collection(path: Path, documents: dict[str, list[tuple[str, str]]], title: str = "") -> Collection:
@@ -98,7 +99,7 @@ def test_counts_titles_but_not_parts_of_words(tmp_path):
     assert [line.text[line.at :].casefold()[:3] for line in found.lines] == ["tea"] * 5
     assert every.grep("/tea(pots)?/").times == {"a.md": 5, "b/c.md": 1}
     assert every.grep(r"/\btea\b/").times == found.times
-    assert every.grep("tea", {"document": "b/*"}).documents == 1
+    assert every.grep("tea", parse_where("document=b/*")).documents == 1
     assert [row.document for row, _ in every.containing("milk tea")] == ["a.md"]
     assert every.grep("茶").times == {}
 
@@ -157,8 +158,8 @@ def test_counts_a_title_once(tmp_path, title, text, times):
 def test_section_filter_excludes_titles(tmp_path):
     every = collection(tmp_path / "p.db", {"a": [("", "Boil water."), ("Pots", "A pot.")]}, "On tea")
     assert every.grep("tea").times == {"a": 1}
-    assert every.grep("tea", {"section": "Pots"}).times == {}
-    assert every.grep("tea", {"document": "a"}).times == {"a": 1}
+    assert every.grep("tea", parse_where("section=Pots")).times == {}
+    assert every.grep("tea", parse_where("document=a")).times == {"a": 1}
 
 
 def test_containing_searches_words_not_expressions(tmp_path):

@@ -17,6 +17,7 @@ from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.search.opened_index import SearchableIndex, open_index
 from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
+from turnmark.retrieval.storage.filters import parse_where
 from turnmark.retrieval.types import Hit, Query
 
 NOTES = {
@@ -52,7 +53,7 @@ def searched(
     index: SearchableIndex, spec: str | None = None, k: int = 6, where: Mapping[str, str] | None = None
 ) -> list[list[Hit]]:
     retriever = open_retriever(spec or default_retriever(index), index)
-    return retriever.search([Query(text=text, where=where or {}) for text in ASKED], k)
+    return retriever.search([Query(text=text, where=where or ()) for text in ASKED], k)
 
 
 def place(passage: Passage) -> str:
@@ -119,7 +120,7 @@ def test_filters_by_index(where, indexes):
     for spec in ("bm25", "dense"):
         found = {hit.passage.index for hits in searched(index, spec, where=where) for hit in hits}
         assert found == indexes, spec
-    assert {entry.document.partition(":")[0] for entry in index.store.documents(where)} == indexes
+    assert {entry.document.partition(":")[0] for entry in index.store.documents(parse_where(where))} == indexes
 
 
 def test_filters_by_index_in_a_single_index():

@@ -12,6 +12,7 @@ import turnmark as tm
 from turnmark.corpora.tables.data_tables import LARGE_CELLS
 from turnmark.retrieval.collection import Collection
 from turnmark.retrieval.index.document_list import list_documents
+from turnmark.retrieval.storage.filters import parse_where
 from turnmark.retrieval.tables.row_finder import EXAMPLES
 
 ROWS = LARGE_CELLS // 4 + 1_000
@@ -118,7 +119,7 @@ def test_counts_include_the_rows_of_large_tables_exactly(index: tm.Index) -> Non
     assert collection.grep("PO-00000").times == {"orders.csv": 1}, "the first rows are also in the text"
     assert collection.grep("examples").times == {}, "the description of the table is not its content"
     assert collection.grep("/^\\| Order \\|/").times == {"orders.csv": 1}, "its labels are"
-    assert collection.grep("lot", {"path": "*.md"}).times == {}
+    assert collection.grep("lot", parse_where("path=*.md")).times == {}
     [(entry, passages)] = collection.containing("zebra köln")
     assert (entry.document, passages) == ("orders.csv", ROWS)
 

@@ -15,6 +15,7 @@ from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.components import verify_index
 from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.storage.filters import parse_where
 from turnmark.retrieval.tables.sql_functions import add_functions
 from turnmark.retrieval.tables.sql_names import MAX_NAME_LENGTH, TEXT_ENDING, column_names
 from turnmark.retrieval.tables.sql_queries import MAX_ROWS, MAX_VALUE_CHARACTERS
@@ -99,7 +100,7 @@ def test_a_result_names_its_tables_and_the_rows_it_rests_on(money: TableStore) -
 def test_tables_are_found_by_their_title_labels_and_cells(money: TableStore) -> None:
     assert [found.table.name for found in money.find("machines")] == ["prices"]
     assert [found.table.name for found in money.find("who paid the taxi")] == ["spending"]
-    assert money.find("hotel", where={"path": "*.md"}) == []
+    assert money.find("hotel", where=parse_where("path=*.md")) == []
 
 
 def test_a_wrong_name_is_answered_with_the_names_that_exist(money: TableStore) -> None:

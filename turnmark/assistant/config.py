@@ -18,11 +18,10 @@ from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, Valid
 from turnmark.core.errors import ErrorCollector, unknown_name
 from turnmark.core.flags import FlagMark, FlattenMark, reasons
 from turnmark.core.record import Record
+from turnmark.retrieval.storage.filters import WHERE_HELP, where_texts
 
 EXTRACTIVE_SPEC = "extractive"
 """Generator spec that means "no language model"."""
-DEFAULT_TOP_K, LARGE_MODEL_TOP_K = 6, 10
-"""Default number of passages retrieved for a question, and the default for a large model, which reads all of them."""
 DEFAULT_TOKENS = 3000
 """Default number of tokens of sections that a large model reads."""
 MAX_HISTORY_MESSAGES = 100
@@ -116,6 +115,10 @@ class AssistantConfig(Record):
         ),
     ] = ()
 
+    where: Annotated[
+        tuple[str, ...], BeforeValidator(where_texts), typer.Option(metavar="KEY=GLOB", help=WHERE_HELP)
+    ] = Field(default=(), exclude_if=lambda where: not where)  # so that nothing is new in older files
+
     @classmethod
     def build(cls, values: Mapping[str, Any], errors: ErrorCollector) -> AssistantConfig:
         """Build a configuration. A wrong value is added to `errors` and replaced by its default."""
@@ -136,6 +139,8 @@ class AssistantConfig(Record):
 
 ConfigOverIndex = Annotated[AssistantConfig, FlattenMark(without=("embedder",))]
 """The configuration in a request that searches an index; the embedder is the one of the index."""
+ConfigOfAll = Annotated[AssistantConfig, FlattenMark(without=("embedder", "where"))]
+"""The same for a request that is about all documents; clients of a server filter for themselves."""
 
 
 Generators = Annotated[

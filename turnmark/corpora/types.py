@@ -120,6 +120,9 @@ class Document(Record):
     pages: tuple[int, ...] = Field(default=(), description="offset at which each page starts; empty without pages")
     is_passage: bool = Field(default=False, description="True: the document is a single passage (a BEIR row)")
     date: str = Field(default="", description="date of the last change, or else of writing, from the front matter")
+    metadata: dict[str, tuple[str, ...]] = Field(
+        default={}, description="further fields that the author wrote, such as those of front matter: key -> values"
+    )
     left_out: dict[str, int] = Field(
         default={}, description='what the reader left out: reason, a plural such as "hidden slides" -> count'
     )

@@ -20,6 +20,7 @@ from turnmark.core.errors import RequestError
 from turnmark.corpora.tables.markdown_tables import cell_bars, cells_of, row_text
 from turnmark.corpora.text.segmentation import CJK, combining_marks, fold_name
 from turnmark.corpora.types import without_continued
+from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.storage.passage_store import DocumentEntry, Passages, StoredText
 from turnmark.retrieval.tables.row_finder import RowFinder, TableExcerpt
 
@@ -77,11 +78,12 @@ class Occurrences:
 
 @dataclass(frozen=True)
 class Collection:
-    """The passages of a store and the rows of its large tables, without the hidden ones."""
+    """The passages of a store and the rows of its large tables under a filter, without the hidden ones."""
 
     store: Passages
     rows: Sequence[RowFinder] = ()
     hidden: frozenset[str] = frozenset()
+    where: Where = ()
 
     def without(self, hidden: Iterable[str]) -> Collection:
         """Return the collection without these passages."""
@@ -89,20 +91,17 @@ class Collection:
 
     def count(self) -> int:
         """Return the number of documents."""
-        return len(self.documents()) if self.hidden else self.store.document_count
+        return len(self.documents()) if self.hidden or self.where else self.store.document_count
 
-    def documents(self, where: Mapping[str, str] | None = None) -> list[DocumentEntry]:
+    def documents(self, where: Where = ()) -> list[DocumentEntry]:
         """Return the documents under a filter (`Query.where`), by id."""
+        entries = self.store.documents((*self.where, *where))
         if not self.hidden:
-            return self.store.documents(where)
+            return entries
         counts = Counter(text.document for text in self.texts(where))
-        return [
-            row.model_copy(update={"passages": counts[row.document]})
-            for row in self.store.documents(where)
-            if row.document in counts
-        ]
+        return [row.model_copy(update={"passages": counts[row.document]}) for row in entries if row.document in counts]
 
-    def containing(self, wanted: str, where: Mapping[str, str] | None = None) -> list[tuple[DocumentEntry, int]]:
+    def containing(self, wanted: str, where: Where = ()) -> list[tuple[DocumentEntry, int]]:
         """Return the documents that contain all words, each with the number of its passages that contain any of them.
 
         Each row of a large table counts like a passage.
@@ -118,7 +117,7 @@ class Collection:
         rows = [row for row in self.documents(where) if len(matched.get(row.document, ())) == len(finders) > 0]
         return sorted(((row, counts[row.document]) for row in rows), key=lambda pair: -pair[1])
 
-    def grep(self, wanted: str, where: Mapping[str, str] | None = None) -> Occurrences:
+    def grep(self, wanted: str, where: Where = ()) -> Occurrences:
         """Count words, or `/a regular expression/`, in all documents, ignoring case.
 
         Words match as whole words in the given order, also across line breaks. A regular expression that takes longer
@@ -157,11 +156,11 @@ class Collection:
         in_turns = [line for rank in zip_longest(*lines.values()) for line in rank if line is not None]
         return Occurrences(len(documents), dict(times.most_common()), titles, len(sections), line_count, in_turns)
 
-    def texts(self, where: Mapping[str, str] | None = None) -> Iterator[StoredText]:
+    def texts(self, where: Where = ()) -> Iterator[StoredText]:
         """Yield all passages under a filter, a document after the other."""
-        return (text for text in self.store.texts(where) if text.id not in self.hidden)
+        return (text for text in self.store.texts((*self.where, *where)) if text.id not in self.hidden)
 
-    def _contents(self, where: Mapping[str, str] | None) -> Iterator[tuple[StoredText, str]]:
+    def _contents(self, where: Where) -> Iterator[tuple[StoredText, str]]:
         """Yield each passage with its text, and each row of the large tables.
 
         A document's first text is preceded by the title if it lacks it. If sections or pages are filtered, the title is
@@ -169,10 +168,11 @@ class Collection:
         text shows, are left out: all rows follow.
         """
         document = None
-        titled = not {"section", "page"} & set(where or ())
+        all_where = (*self.where, *where)
+        titled = not any(condition.key in ("section", "page") for condition in all_where)
         shown: dict[str, list[TableExcerpt]] = {}
         for finder in self.rows:
-            for name, table in finder.shown(where or {}):
+            for name, table in finder.shown(all_where):
                 shown.setdefault(name, []).append(table)
         for text in self.texts(where):
             first, document = text.document != document, text.document
@@ -181,7 +181,7 @@ class Collection:
             content = f"{text.title}\n{own}" if lacks_title else own
             yield text, content if content.isascii() else unicodedata.normalize("NFC", content)
         for finder in self.rows:
-            for text in finder.texts(where or {}):
+            for text in finder.texts(all_where):
                 if text.id not in self.hidden:
                     yield text, text.text if text.text.isascii() else unicodedata.normalize("NFC", text.text)
 

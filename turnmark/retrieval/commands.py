@@ -19,9 +19,11 @@ from turnmark.core.console import Progress, notify, print_json, shown_progress
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import AsJson, FlagMark, Request, RequestCommand, command_from
 from turnmark.core.untrusted import one_line, valid_text
+from turnmark.retrieval.storage.filters import WHERE_HELP, Where, parse_where
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index.build import BuildReport
+    from turnmark.retrieval.index.index_api import Index
     from turnmark.retrieval.storage.manifest import Manifest
     from turnmark.retrieval.types import Hit
 
@@ -360,12 +362,7 @@ class SearchRequest(Request):
     top_k: Annotated[
         int, Field(ge=1, le=1000), typer.Option("--top-k", "-k", metavar="N", help="Number of passages")
     ] = 10
-    where: Annotated[
-        tuple[str, ...],
-        typer.Option(
-            metavar="KEY=GLOB", help="Filter by document, title, path, section, page or index, e.g. path=bread/*"
-        ),
-    ] = ()
+    where: Annotated[tuple[str, ...], typer.Option(metavar="KEY=GLOB", help=WHERE_HELP)] = ()
     describe: DescribeSpec = None
     explain: Annotated[
         bool, typer.Option("--explain", help="Show which rankings contain a passage, with rank and score")
@@ -382,7 +379,7 @@ def run_search(request: SearchRequest, errors: ErrorCollector) -> None:
 
     if request.query and not request.query.strip():
         errors.add("the query is empty")
-    filters = errors.collect(parse_where, list(request.where))
+    where = parse_where(request.where, errors)
     if request.folder is not None:
         typed = request.index if "index" in request.typed else ""
         names: str | None = index_folder(
@@ -396,21 +393,25 @@ def run_search(request: SearchRequest, errors: ErrorCollector) -> None:
     retriever = None
     if index is not None:
         retriever = errors.collect(open_retriever, request.retriever or default_retriever(index), index)
+        errors.collect(index.check_where, where)
     elif request.retriever is not None:
         errors.collect(build_settings, request.retriever)
     errors.raise_all()
     assert index is not None, "raise_all reports an index that cannot be opened"
     assert retriever is not None, "raise_all reports a retriever that cannot be opened"
     query = retriever.respell(valid_text(request.query))
-    hits = retriever.search([Query(text=query, where=filters or {})], request.top_k)[0]
+    hits = retriever.search([Query(text=query, where=where)], request.top_k)[0]
     hits = [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
     if request.as_json:
         found = [hit.model_dump(mode="json") for hit in hits]
-        print_json({"query": request.query, "searched": query, "retriever": retriever.name, "hits": found})
+        printed = {"query": request.query, "searched": query, "retriever": retriever.name, "hits": found}
+        print_json(printed | ({"note": index.describe_filtered(where)} if where and not hits else {}))
         return
     if query != valid_text(request.query):
         typer.echo(f"searched for: {one_line(query)}", err=True)
     _draw(hits, request.explain)
+    if not hits and where:
+        typer.echo(index.describe_filtered(where))
     if request.explain:
         for name, weight in index.manifest.weights.items():
             described = f"finds passages of this index with an MRR of {weight.mrr:.2f} (n {weight.n})"
@@ -436,26 +437,6 @@ def _draw(hits: list[Hit], explain: bool) -> None:
         console.print(Text(f"             {text[:240]}{'…' if len(text) > 240 else ''}", style="dim"), soft_wrap=False)
 
 
-def parse_where(pairs: list[str]) -> dict[str, str]:
-    """Parse `KEY=GLOB` flags into a mapping."""
-    from turnmark.retrieval.storage.passage_store import WHERE_KEYS
-
-    known = (*WHERE_KEYS, "index")
-    filters: dict[str, str] = {}
-    errors = ErrorCollector()
-    for pair in map(valid_text, pairs):
-        key, equals, value = pair.partition("=")
-        if not equals or not key:
-            errors.add(f"--where {pair!r}: write KEY=GLOB")
-        elif key not in known:
-            errors.add(f"--where: passages have no {key!r}; they have: {', '.join(known)}")
-        elif key in filters:
-            errors.add(f"--where {key} is given twice")
-        filters[key] = value
-    errors.raise_all()
-    return filters
-
-
 class DocumentsRequest(Request):
     """The options of `turnmark documents`."""
 
@@ -464,6 +445,14 @@ class DocumentsRequest(Request):
         typer.Argument(metavar="[INDEX]", help="Index to list; default: --index, or the only index"),
     ] = ""
     index: IndexNames = ""
+    why: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Say what became of a file, and if it was not read, why")
+    ] = None
+    question: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="With --why: the rank of its best passage, and why an answer has it or not"),
+    ] = None
+    where: Annotated[tuple[str, ...], typer.Option(metavar="KEY=GLOB", help=WHERE_HELP)] = ()
     as_json: AsJson = False
 
 
@@ -475,16 +464,40 @@ def run_documents(request: DocumentsRequest, errors: ErrorCollector) -> None:
 
     if request.named and "index" in request.typed and request.named != request.index:
         errors.add(f"INDEX {request.named!r} and --index {request.index!r}: name one of them")
+    if request.question is not None and request.why is None:
+        errors.add("--question needs --why FILE")
+    where = parse_where(request.where, errors)
     names = request.named or request.index or errors.collect(only_index)
     index = errors.collect(Index.open, names) if names else None
+    if index is not None:
+        errors.collect(index.check_where, where)
     errors.raise_all()
     assert index is not None, "raise_all reports an index that cannot be opened"
-    documents = list_documents(index)
+    if request.why is not None:
+        _explain_file(index, request, where)
+        return
+    documents = list_documents(index, where=where)
     if request.as_json:
         listed = [each.model_dump(mode="json", exclude={"matches"}) for each in documents]
         print_json({"index": index.name, "documents": listed})
         return
     Console().print(document_table(documents))
+
+
+def _explain_file(index: Index, request: DocumentsRequest, where: Where) -> None:
+    """Print what became of a file, in the index that has read it, or else in each."""
+    from turnmark.retrieval.file_account import account_for, account_lines, ask_about
+
+    accounts = [account_for(part, valid_text(request.why or "")) for part in index.parts]
+    accounts = [each for each in accounts if each.read] or accounts
+    if request.question is not None:
+        question = valid_text(request.question)
+        accounts = [ask_about(index, each, question, where) if each.read else each for each in accounts]
+    if request.as_json:
+        print_json({"files": [each.model_dump(mode="json") for each in accounts]})
+        return
+    for line in (line for each in accounts for line in account_lines(each)):
+        typer.echo(line)
 
 
 def add_index_commands(app: typer.Typer) -> None:
@@ -496,6 +509,8 @@ def add_index_commands(app: typer.Typer) -> None:
         epilog="Examples: turnmark search 'sourdough starter' --index notes --where 'path=bread/*'   ·   "
         "turnmark search 'sourdough starter' ~/notes",
     )(command_from(SearchRequest, run_search))
-    app.command("documents", cls=RequestCommand, epilog="Example: turnmark documents notes --json")(
-        command_from(DocumentsRequest, run_documents)
-    )
+    app.command(
+        "documents",
+        cls=RequestCommand,
+        epilog="Examples: turnmark documents notes --json   ·   turnmark documents notes --why bread/rye.md",
+    )(command_from(DocumentsRequest, run_documents))

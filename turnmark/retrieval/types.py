@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora.types import CONTINUED_MARK, Message, Passage
 from turnmark.retrieval.ranking.fusion import RankAndScore
+from turnmark.retrieval.storage.filters import Where, parse_where
 from turnmark.retrieval.storage.picture_store import PictureStore
 
 if TYPE_CHECKING:
     from turnmark.retrieval.collection import Collection
     from turnmark.retrieval.tables.table_store import TableStore
+
+
+DEFAULT_TOP_K, LARGE_MODEL_TOP_K = 6, 10
+"""Default number of passages retrieved for a question, and the default for a large model, which reads all of them."""
 
 
 class Query(Record):
@@ -37,8 +42,8 @@ class Query(Record):
         default="",
         description="a standalone text with the topic of the conversation; a variant if it is nearer to a passage",
     )
-    where: Mapping[str, str] = Field(
-        default_factory=dict, description="globs that a passage's metadata must match, by key"
+    where: Annotated[Where, BeforeValidator(parse_where)] = Field(
+        default=(), description="conditions that a passage must meet; also as text, e.g. date>=2025-01"
     )
 
     def texts(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import typer
 from turnmark.assistant.config import (
     EXTRACTIVE_SPEC,
     AssistantConfig,
-    ConfigOverIndex,
+    ConfigOfAll,
     Generators,
     split_generators,
     with_index,
@@ -32,7 +32,7 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8766
 class McpRequest(Request):
     """The options of `turnmark mcp`."""
 
-    assistant: ConfigOverIndex = AssistantConfig()
+    assistant: ConfigOfAll = AssistantConfig()
     generator: Generators = (EXTRACTIVE_SPEC,)
     http: Annotated[bool, typer.Option("--http", help="Serve streamable HTTP, not standard input and output")] = False
     host: Annotated[

@@ -42,6 +42,7 @@ from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.record import Record
 from turnmark.core.untrusted import ellipsize, one_line, valid_text
+from turnmark.retrieval.storage.filters import where_texts
 
 RESOURCES_PER_PAGE = 100
 """Resources on one page of the resource list."""
@@ -182,7 +183,8 @@ class IndexServer:
         """Run a turn; report its events as progress. The turn stops if the client cancels the call or disconnects."""
         model = self.models.choose(arguments.index, arguments.generator)
         progress, message = 0, "waiting for other questions"
-        async with aclosing(model.events(ChatRequest(message=valid_text(arguments.question)))) as events:
+        request = ChatRequest(message=valid_text(arguments.question), where=where_texts(arguments.where))
+        async with aclosing(model.events(request)) as events:
             async for event in events:
                 if isinstance(event, Reply):
                     return AskResult.of(model.index, event)

@@ -20,18 +20,13 @@ from turnmark.assistant.mcp.tool_records import (
 from turnmark.assistant.serving.served_indexes import ServedIndexes
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.core.errors import RequestError
-from turnmark.core.untrusted import ellipsize, one_line, valid_text
+from turnmark.core.untrusted import valid_text
 from turnmark.corpora.text.segmentation import fold_name
 from turnmark.corpora.types import CONTINUED_MARK, Passage, without_continued
+from turnmark.retrieval.file_account import quote_name, similar_names
 from turnmark.retrieval.index.document_list import list_documents
 from turnmark.retrieval.storage.passage_store import DocumentEntry
 from turnmark.retrieval.types import Query
-
-MAX_SUGGESTIONS = 5
-"""Maximum similar names that an error about an unknown name suggests."""
-_MIN_SIMILARITY = 70
-"""Minimum similarity of a suggested name, of 100 (`rapidfuzz.fuzz.WRatio`)."""
-_MAX_NAME_CHARS = 80
 
 
 @dataclass(frozen=True)
@@ -45,10 +40,16 @@ class ServedDocuments:
         name = self.indexes.name(arguments.index)
         retriever = self.indexes.assistant(name).retriever
         assert retriever is not None, "an assistant with an index has a retriever"
-        query = Query(text=retriever.respell(valid_text(arguments.query)), where=arguments.where.globs())
+        query = Query(text=retriever.respell(valid_text(arguments.query)), where=arguments.where)
         hits = retriever.search([query], arguments.k)[0]
+        filtered = query.where and not hits
         return SearchResult(
-            index=name, query=arguments.query, searched=query.text, retriever=retriever.name, hits=tuple(hits)
+            index=name,
+            query=arguments.query,
+            searched=query.text,
+            retriever=retriever.name,
+            hits=tuple(hits),
+            note=self.indexes.index(name).describe_filtered(query.where) if filtered else "",
         )
 
     def document(self, name: str, document: str) -> list[Passage]:
@@ -61,9 +62,9 @@ class ServedDocuments:
             if fold_name(entry.document) == fold_name(document):
                 return self.indexes.index(name).store.of_document(entry.document)
         labels = {entry.document: f"{PurePosixPath(entry.document).stem} {entry.title}" for entry in entries}
-        close = _suggest_names(PurePosixPath(document).stem, labels)
+        close = ", ".join(map(quote_name, similar_names(PurePosixPath(document).stem, labels)))
         hint = f"; did you mean {close}?" if close else "; `documents` lists the documents"
-        raise RequestError(f"document: index {name!r} has no document {_quote_name(document)}{hint}")
+        raise RequestError(f"document: index {name!r} has no document {quote_name(document)}{hint}")
 
     def read(self, arguments: ReadArguments) -> ReadResult:
         """Read a document, or a section with its subsections, up to `MAX_READ_CHARS` characters."""
@@ -102,7 +103,7 @@ class ServedDocuments:
         """List the documents of an index, or those with a passage that contains all of the given words."""
         name = self.indexes.name(arguments.index)
         index = self.indexes.index(name)
-        matching = list_documents(index, arguments.words)
+        matching = list_documents(index, arguments.words, arguments.where)
         return DocumentsResult(
             index=name,
             words=arguments.words,
@@ -147,7 +148,7 @@ def _find_section(sections: Mapping[str, int], heading: str, document: str) -> s
     for matching in (by_path, by_heading, by_part):
         if matching:
             return matching[0]
-    close = _suggest_names(heading, {path: path for path in sections})
+    close = ", ".join(map(quote_name, similar_names(heading, {path: path for path in sections})))
     hint = (
         f"did you mean {close}?"
         if close
@@ -155,7 +156,7 @@ def _find_section(sections: Mapping[str, int], heading: str, document: str) -> s
         if sections
         else "it has no sections"
     )
-    raise RequestError(f"section: document {_quote_name(document)} has no section {_quote_name(heading)}; {hint}")
+    raise RequestError(f"section: document {quote_name(document)} has no section {quote_name(heading)}; {hint}")
 
 
 def _section_span(sections: Mapping[str, int], section: str, end: int) -> tuple[int, int]:
@@ -175,23 +176,3 @@ def _cut_text(text: str, most: int) -> str:
         return text
     cut = max(text.rfind("\n\n", most // 2, most), text.rfind("\n", most * 9 // 10, most))
     return text[: cut + 1] if cut > 0 else text[:most]
-
-
-def _suggest_names(name: str, labels: Mapping[str, str]) -> str:
-    """Return the names with the most similar labels, separated by commas; empty if none is similar."""
-    from rapidfuzz import fuzz, process, utils
-
-    similar = process.extract(
-        name,
-        labels,
-        scorer=fuzz.WRatio,
-        processor=utils.default_process,
-        limit=MAX_SUGGESTIONS,
-        score_cutoff=_MIN_SIMILARITY,
-    )
-    return ", ".join(_quote_name(name) for _, _, name in similar)
-
-
-def _quote_name(name: str) -> str:
-    """Quote an untrusted name on one line."""
-    return repr(ellipsize(one_line(name), _MAX_NAME_CHARS))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from turnmark.assistant.mcp.tool_records import NonEmptyText, PassageFilter, ToolArguments
+from turnmark.assistant.mcp.tool_records import FILTER_HELP, NonEmptyText, PassageFilter, ToolArguments
 from turnmark.assistant.serving.served_indexes import ServedIndexes
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
@@ -27,9 +27,7 @@ class TablesArguments(ToolArguments):
         description="list only tables with all of these words in names, headings or cells, or, without such a table, "
         "those with most of them; empty: all",
     )
-    where: PassageFilter = Field(
-        default_factory=PassageFilter, description="list only tables that match all of these globs"
-    )
+    where: PassageFilter = Field(default=(), description=FILTER_HELP)
 
 
 class SqlArguments(ToolArguments):
@@ -86,7 +84,8 @@ class ServedTables:
         """List the tables of an index, or those that have all or most of the given words."""
         name, store = self._named(arguments.index)
         words = valid_text(arguments.words).strip()
-        found = store.find(words, arguments.where.globs())
+        self.indexes.index(name).check_where(arguments.where)
+        found = store.find(words, arguments.where)
         described = [
             DescribedTable(
                 **dict(table), first_rows=tuple(store.first_rows(table, MAX_SAMPLE_ROWS, shown=True)), lacks=lacks

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
 from turnmark.assistant.types import Checks, Citation, Decision, ProcedureStep, Reply, SubQuestion, Usage
+from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.retrieval.index.document_list import DocumentMatch
+from turnmark.retrieval.storage.filters import WHERE_KEYS, Where, parse_where
 from turnmark.retrieval.types import Hit
 
 MAX_HITS = 100
@@ -29,32 +33,47 @@ NonEmptyText = Annotated[str, AfterValidator(_check_not_empty)]
 
 
 class ToolArguments(Record):
-    """The arguments of every tool."""
+    """The arguments of every tool. Null is the same as no argument."""
 
     index: str = Field(default="", description="the index to use; empty: all served indexes")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, given: Any) -> Any:
+        return {key: value for key, value in given.items() if value is not None} if isinstance(given, dict) else given
 
-class PassageFilter(Record):
-    """Globs that a passage must match: `*` stands for any characters, `?` for one."""
 
-    document: str = Field(default="", description="id of the document, e.g. guide/*.md")
-    title: str = Field(default="", description="title of the document")
-    path: str = Field(default="", description="path of the document")
-    section: str = Field(default="", description="headings above the passage, joined by ' › '")
-    page: str = Field(default="", description="page on which the passage starts", coerce_numbers_to_str=True)
+def _read_filter(given: Any) -> Where:
+    """Parse a filter; some clients send lists and objects as JSON in a string."""
+    if isinstance(given, str) and given.strip().startswith(("[", "{")):
+        with suppress(ValueError):
+            given = json.loads(given)
+    if isinstance(given, dict):
+        given = {key: value for key, value in given.items() if value not in (None, "")}
+    if not isinstance(given, str | dict) and not (isinstance(given, list) and all(isinstance(x, str) for x in given)):
+        raise ValueError('write conditions, e.g. ["date>=2025-01", "path=guide/*"]')
+    try:
+        return parse_where(given)
+    except RequestError as error:
+        raise ValueError("; ".join(error.problems)) from error
 
-    def globs(self) -> dict[str, str]:
-        """Return the globs that are set, by field."""
-        return {key: glob for key, glob in self.model_dump().items() if glob}
+
+PassageFilter = Annotated[
+    Where,
+    PlainValidator(_read_filter, json_schema_input_type=str | list[str] | dict[str, str]),
+]
+"""Conditions that a passage must meet."""
+FILTER_HELP = (
+    'only passages that meet all conditions, e.g. ["date>=2025-01", "path=guide/*"] or {"tags": "bread"}; keys: '
+    f"{', '.join(WHERE_KEYS)}, and those of front matter; = takes * and ?, dates also < <= > >="
+)
 
 
 class SearchArguments(ToolArguments):
     """The arguments of `search`."""
 
     query: NonEmptyText = Field(description="a question, or words that a passage with the answer would contain")
-    where: PassageFilter = Field(
-        default_factory=PassageFilter, description="search only passages that match all of these globs"
-    )
+    where: PassageFilter = Field(default=(), description=FILTER_HELP)
     k: int = Field(default=10, ge=1, le=MAX_HITS, description="the number of passages")
 
 
@@ -82,6 +101,7 @@ class DocumentsArguments(ToolArguments):
         description="list only documents with a passage that contains all of these words, compared by word stem as "
         "in search; empty: all documents",
     )
+    where: PassageFilter = Field(default=(), description=FILTER_HELP)
 
 
 class AskArguments(ToolArguments):
@@ -89,6 +109,7 @@ class AskArguments(ToolArguments):
 
     question: NonEmptyText = Field(description="a complete question; the assistant does not know your conversation")
     generator: str = Field(default="", description="the language model that answers; empty: the default one")
+    where: PassageFilter = Field(default=(), description=FILTER_HELP)
 
 
 class SearchResult(Record):
@@ -99,6 +120,11 @@ class SearchResult(Record):
     searched: str
     retriever: str
     hits: tuple[Hit, ...]
+    note: str = Field(
+        default="",
+        description="how many documents the filter leaves out, if nothing was found",
+        exclude_if=lambda note: not note,
+    )
 
 
 class ReadResult(Record):

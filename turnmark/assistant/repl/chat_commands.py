@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,7 @@ from turnmark.core.home import write_atomic
 from turnmark.core.plural import count_phrase
 from turnmark.core.untrusted import make_printable, one_line, valid_text
 from turnmark.retrieval.index.document_list import document_table, list_documents
+from turnmark.retrieval.storage.filters import parse_where
 
 KEY_HELP = """\
 Alt-Enter, or a backslash at the end of the line, starts a new line. Tab completes commands and names.
@@ -295,7 +297,25 @@ def parts_line(assistant: Assistant) -> str:
     config = assistant.config
     mode = "" if assistant.generator else " (no language model: answers are quoted from the documents)"
     finder = f" · {one_line(config.retriever)}" if config.retriever else ""
-    return f"{one_line(config.index)}{finder} · {one_line(assistant.name)}{mode}"
+    where = f" · where {one_line(' '.join(config.where))}" if config.where else ""
+    return f"{one_line(config.index)}{finder}{where} · {one_line(assistant.name)}{mode}"
+
+
+def filter_documents(chat: TerminalChat, conditions: str) -> None:
+    """Answer only from documents that match; without conditions, show those that hold."""
+    if conditions:
+        try:
+            where = () if conditions.lower() == "off" else tuple(shlex.split(conditions))
+        except ValueError as error:
+            raise RequestError(f"/where: {error}; write values with spaces in quotes, e.g. 'title=My notes'") from error
+        chat.assistant = reopen_assistant(chat.assistant, where=where)  # raises if a condition is wrong
+        chat.record(AssistantSwapped(**dict(chat.assistant.config)))
+    where = chat.assistant.config.where
+    index = chat.assistant.index
+    if where and index is not None:
+        chat.say(index.describe_filtered(parse_where(where)), style="dim")
+    else:
+        chat.say("all documents are searched; filter with e.g. /where date>=2025-01 tags=baking", style="dim")
 
 
 def show_documents(chat: TerminalChat, words: str) -> None:
@@ -401,6 +421,9 @@ COMMANDS: dict[str, SlashCommand] = {
     "/rate": SlashCommand("good|neutral|bad [COMMENT]", "rate the last answer", rate),
     "/retry": SlashCommand("", "answer the last question again", retry),
     "/documents": SlashCommand("[WORDS]", "list the documents, or those that contain all of the words", show_documents),
+    "/where": SlashCommand(
+        "[KEY=GLOB …|off]", "answer only from documents that match, e.g. date>=2025-01 folder=bread", filter_documents
+    ),
     "/index": SlashCommand("[NAME]", "switch to another index; without NAME, list the indexes", make_swap("index")),
     "/retriever": SlashCommand(
         "[SPEC]", "switch to another retriever; without SPEC, list the names", make_swap("retriever")

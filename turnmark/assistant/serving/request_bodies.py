@@ -18,6 +18,7 @@ from turnmark.core.record import Record
 from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message
+from turnmark.retrieval.storage.filters import where_texts
 
 MAX_MESSAGES = 10_000
 """Maximum messages in a request; a turn uses the last `MAX_HISTORY_MESSAGES`."""
@@ -67,6 +68,7 @@ class ChatRequest(Record):
     usage: bool = Field(default=False, description="whether the last chunk of a stream has token counts")
     events: bool = Field(default=False, description="whether a stream has the events of the steps")
     footnotes: bool = True
+    where: tuple[str, ...] = Field(default=(), description="answer only from documents that meet these conditions")
     ignored: tuple[str, ...] = Field(default=(), description="names of the ignored parts of the request")
 
 
@@ -123,6 +125,7 @@ class _TurnmarkOptions(_RequestObject):
 
     events: bool | None = None
     footnotes: bool | None = None
+    where: str | list[str] | dict[str, str] | None = None
 
 
 class _CompletionBody(_RequestObject):
@@ -270,6 +273,7 @@ def _to_chat_request(
         stream=bool(request.stream),
         events=bool(own.events),
         footnotes=own.footnotes is not False,
+        where=where_texts(own.where or ()),
         ignored=(*system, *map(short_name, (*(request.model_extra or {}), *ignored)))[:_MAX_IGNORED_NAMES],
     )
 

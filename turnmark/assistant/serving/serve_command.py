@@ -12,7 +12,7 @@ from turnmark.assistant.commands import WatchFolder
 from turnmark.assistant.config import (
     EXTRACTIVE_SPEC,
     AssistantConfig,
-    ConfigOverIndex,
+    ConfigOfAll,
     Generators,
     split_generators,
     with_index,
@@ -28,7 +28,7 @@ DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8765
 class ServeRequest(Request):
     """The options of `turnmark serve`."""
 
-    assistant: ConfigOverIndex = AssistantConfig()
+    assistant: ConfigOfAll = AssistantConfig()
     generator: Generators = (EXTRACTIVE_SPEC,)
     host: Annotated[
         str,

@@ -15,6 +15,7 @@ from turnmark.assistant.serving.sent_answers import SentAnswers
 from turnmark.assistant.serving.served_indexes import ServedIndexes, open_indexes
 from turnmark.assistant.serving.turn_threads import Turns, turns_at_once
 from turnmark.assistant.turn.assistant import Assistant
+from turnmark.assistant.turn.reopen import reopen_assistant
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.specs import Spec, parse_spec
@@ -48,8 +49,12 @@ class ServedModel:
 
     async def events(self, request: ChatRequest) -> AsyncGenerator[Event | Reply | RejectedRequest | None, None]:
         """Run a turn, as `Turns.events` does; earlier answers of this model come with their sources."""
+
+        def assistant() -> Assistant:
+            return reopen_assistant(self.assistant(), where=request.where) if request.where else self.assistant()
+
         request = request.model_copy(update={"history": self.sent.recall(request.history)})
-        async with aclosing(self.turns.events(self.assistant, request)) as events:
+        async with aclosing(self.turns.events(assistant, request)) as events:
             async for event in events:
                 if isinstance(event, Reply):
                     self.sent.remember(event)

@@ -18,6 +18,7 @@ from turnmark.assistant.types import (
     Understanding,
 )
 from turnmark.assistant.wording.phrases import is_same_wording
+from turnmark.retrieval.storage.filters import Condition, Where
 from turnmark.retrieval.tables.table_records import QueryResult
 from turnmark.retrieval.types import Hit
 
@@ -71,9 +72,9 @@ class UnderstoodMessage:
     named: NamedDocument | None = None
 
     @property
-    def where(self) -> Mapping[str, str]:
+    def where(self) -> Where:
         """The filter of the search (`Query.where`)."""
-        return {"document": self.named.document} if self.named else {}
+        return (Condition("document", "=", self.named.document),) if self.named else ()
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-from turnmark.assistant.config import DEFAULT_TOP_K, AssistantConfig
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.llm.calls.cancellation import ON_WAIT
 from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.calls.repetition import ON_REPETITION
@@ -19,7 +19,7 @@ from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.types import Message
 from turnmark.retrieval.embedding.vector_cache import Embed
-from turnmark.retrieval.types import Hit, Query, Retriever
+from turnmark.retrieval.types import DEFAULT_TOP_K, Hit, Query, Retriever
 
 MIN_ANSWER_CONFIDENCE = 0.40
 """Minimum confidence for the decision `answer`, unless the index measured another (`sure_from`)."""

@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from turnmark.assistant.config import (
-    DEFAULT_TOP_K,
     EXTRACTIVE_SPEC,
-    LARGE_MODEL_TOP_K,
     MAX_HISTORY_MESSAGES,
     AssistantConfig,
 )
@@ -33,7 +31,9 @@ from turnmark.corpora.types import Message
 from turnmark.retrieval.embedding.choose_embedder import advice_for_question
 from turnmark.retrieval.embedding.vector_cache import cache_by_text
 from turnmark.retrieval.index.index_api import Index
-from turnmark.retrieval.types import Hit, Retriever
+from turnmark.retrieval.search.filtered_retriever import FilteredRetriever
+from turnmark.retrieval.storage.filters import parse_where
+from turnmark.retrieval.types import DEFAULT_TOP_K, LARGE_MODEL_TOP_K, Hit, Retriever
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,9 @@ class Assistant:
         self.embed = parts.embed
         self.generator = parts.tracing.generator(parts.generator and normalize_replies(parts.generator))
         self.retriever = parts.tracing.retriever(parts.retriever)
+        self._where = parse_where(config.where)
+        if self._where and self.retriever is not None and self.index is not None:
+            self.retriever = FilteredRetriever(self.retriever, self.index.only(self._where))
         reader = profile_of(parts.generator)
         self.top_k = config.top_k or (LARGE_MODEL_TOP_K if reader == "large" else DEFAULT_TOP_K)
         self.forms = forms_for(reader, config.steps, calls_tools(parts.generator))
@@ -241,9 +244,11 @@ class Assistant:
         )
 
     def _advise(self, turn: Turn, draft: Draft) -> None:
-        """Add a note if the embedder does not find what is asked in the language of the message."""
+        """Add a note if a filter leaves documents out, or if the embedder does not know the language of the message."""
         manifest = self.index.manifest if self.index else None
         is_sure = draft.assessment.judgment.decision not in ("unknown", "partial")
+        if not is_sure and self._where and self.index is not None:
+            turn.note(self.index.describe_filtered(self._where))
         if is_sure or manifest is None or manifest.embedder is None:
             return
         if advice := advice_for_question(manifest.embedder.spec, manifest.languages, turn.language):

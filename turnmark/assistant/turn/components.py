@@ -15,6 +15,7 @@ from turnmark.core.errors import ErrorCollector
 from turnmark.retrieval.embedding.vector_cache import Embed, cache_by_text
 from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.search.retriever_factory import build_settings, default_retriever, open_retriever
+from turnmark.retrieval.storage.filters import parse_where
 from turnmark.retrieval.types import Retriever, check_retriever
 
 if TYPE_CHECKING:
@@ -55,6 +56,9 @@ def open_parts(
         index = errors.collect(Index.open, config.index)
         if index is not None:  # the same names can be written in several ways, e.g. "a, b,"
             config = config.model_copy(update={"index": index.name})
+    where = parse_where(config.where, errors)
+    if index is not None:
+        errors.collect(index.check_where, where)
     reader: ModelProfile = profile_of(generator)
     if generator is None:
         generator, reader = _open_generator(config.generator, errors)

@@ -18,7 +18,7 @@ from turnmark.core.errors import RequestError
 from turnmark.corpora.jsonl_rows import JsonRow, get_non_blank, get_string, parse_rows
 from turnmark.corpora.readers.common.encodings import read_text
 from turnmark.corpora.readers.common.prose import UndescribedPicture, Unreadable, WrongFileType, shorten_title
-from turnmark.corpora.readers.folder import SKIPPED_FOLDERS, Globs, SourceFile, walk
+from turnmark.corpora.readers.folder import SKIPPED_FOLDERS, Globs, SourceFile, reason_to_skip, walk
 from turnmark.corpora.readers.isolation import MAX_PROCESSES, draw_page, read_isolated
 from turnmark.corpora.readers.pictures.collector import NOT_DESCRIBED
 from turnmark.corpora.readers.registry import MAX_BYTES, Reader, is_picture_file, list_readers, no_progress, readers
@@ -28,7 +28,7 @@ from turnmark.corpora.types import Document, Problem
 __all__ = [
     "MAX_PROCESSES", "NOT_DESCRIBED", "SKIPPED_FOLDERS", "Globs", "ReadingReport", "SourceFile", "Unreadable",
     "describe_left_out", "describe_unread", "draw_page", "is_picture_file", "list_readers", "read_file", "read_rows",
-    "read_source", "readers", "shorten_title", "source_items",
+    "read_source", "readers", "reason_to_skip", "shorten_title", "source_items",
 ]  # fmt: skip
 
 CORPUS_FILE = "corpus.jsonl"  # a folder that contains it is a BEIR data set; its other files are not read

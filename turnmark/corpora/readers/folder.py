@@ -117,6 +117,47 @@ def walk(root: Path, globs: Globs, report: ReadingReport | None = None) -> Itera
         stack.extend(reversed(below))
 
 
+def reason_to_skip(root: Path, relative: str, globs: Globs) -> str:
+    """Return why `walk` does not read an existing file, or why it cannot; empty if it reads it."""
+    base = os.path.realpath(root)
+    place = _Place(base, "", is_folder=True)
+    for name in relative.split("/"):
+        inner = f"{place.relative}/{name}" if place.relative else name
+        try:
+            below, _ = _list_folder(place, globs)
+        except OSError as error:
+            return f"the folder {place.relative} cannot be opened ({error.strerror})"
+        found = next((each for each in below if each.relative == inner), None)
+        if found is None:
+            return _reason_to_skip(place, inner, globs)
+        place = found
+    report = ReadingReport()
+    for item in _select_file(base, place, globs, report):
+        return item.what if isinstance(item, Problem) else ""
+    if not globs.selects(relative):
+        return "--exclude excludes it" if globs.include is None else "--include and --exclude do not select it"
+    if report.unread or readers().get(_suffix_of(relative)) is None:
+        kind = f"files of the type {_suffix_of(relative)}" if _suffix_of(relative) else "files without a suffix"
+        return f"{kind} are not read; --include reads it as text"
+    return "scripts and pictures of a web site are not read" if place.is_plain else "it is no regular file"
+
+
+def _reason_to_skip(folder: _Place, inner: str, globs: Globs) -> str:
+    """Return why `_list_folder` leaves out a file or folder."""
+    name = inner.rpartition("/")[2]
+    if name.startswith(_LEFT_OUT_PREFIXES):
+        return f"hidden files and folders are not read ({inner})"
+    if name in SKIPPED_FOLDERS:
+        return f"folders of packages and caches are not read ({inner})"
+    marker = next((mark for mark in _CACHE_MARKERS if folder.relative and (Path(folder.path) / mark).exists()), None)
+    if marker:
+        return f"{folder.relative} is a cache or a virtual environment, as it contains {marker}"
+    is_folder = Path(folder.path, name).is_dir()
+    return (
+        "--exclude excludes its folder" if is_folder and globs.skips_folder(inner) else f".gitignore excludes {inner}"
+    )
+
+
 class _Place(NamedTuple):
     """A file or a folder below the source.
 

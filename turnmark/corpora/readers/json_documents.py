@@ -8,7 +8,14 @@ from typing import Any
 
 from turnmark.core.errors import RequestError
 from turnmark.corpora.jsonl_rows import json_lines
-from turnmark.corpora.readers.common.prose import Unreadable, clean_text, date_part, shorten_title, title_from_name
+from turnmark.corpora.readers.common.prose import (
+    Unreadable,
+    clean_text,
+    date_part,
+    limited_metadata,
+    shorten_title,
+    title_from_name,
+)
 from turnmark.corpora.readers.markup.markdown import parse_markdown
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document, Problem
@@ -46,12 +53,21 @@ def read_json_lines(path: Path, relative: str, progress: ProgressCallback) -> It
                         "path": relative,
                         "title": shorten_title(clean_text(title)) or title_from_name(relative),
                         "date": date_part(_first(row, _DATE_FIELDS)) or document.date,
+                        "metadata": limited_metadata(_scalars(row)),
                     }
                 )
     except RequestError as error:
         raise Unreadable(str(error)) from error
     if not documents and not wrong:
         raise Unreadable("empty: there is no text in it")
+
+
+def _scalars(row: dict[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    """Yield the fields that have a text, a number, or a list of these."""
+    for key, value in row.items():
+        values = value if isinstance(value, list) else [value]
+        if key not in _TEXT_FIELDS and all(isinstance(each, str | int | float) for each in values):
+            yield key, [str(each) for each in values]
 
 
 def _first(row: dict[str, Any], names: list[str]) -> str:

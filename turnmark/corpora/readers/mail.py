@@ -19,6 +19,7 @@ from turnmark.corpora.readers.common.prose import (
     date_part,
     declared_encoding,
     decode,
+    limited_metadata,
     python_encoding,
     shorten_title,
     title_from_name,
@@ -104,6 +105,7 @@ def _document(data: bytes, key: str, path: str) -> Document:
         text=text,
         path=path,
         blocks=found,
+        metadata=limited_metadata((name, _participants(_header(message, name))) for name in ("from", "to", "cc")),
         date=date_part(_date(message)) if re.search(r"\d", _header(message, "Date")) else "",
         left_out=dict(left_out),
     )
@@ -228,6 +230,11 @@ def _people(header: str) -> str:
     for name, address in getaddresses([header])[:50]:
         shown.append(f"{name} ({address})" if name and address else name or address)
     return ", ".join(filter(None, shown)) or header
+
+
+def _participants(header: str) -> list[str]:
+    """Return names and addresses, each as a value of its own."""
+    return [each for pair in getaddresses([header])[:50] for each in pair if each]
 
 
 def _date(message: EmailMessage) -> str:

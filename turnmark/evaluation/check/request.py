@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from pydantic import Field
 
-from turnmark.assistant.config import EXTRACTIVE_SPEC, AssistantConfig, ConfigOverIndex
+from turnmark.assistant.config import EXTRACTIVE_SPEC, AssistantConfig, ConfigOfAll
 from turnmark.core.flags import AsJson, Request
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.records import FolderManifest
@@ -40,7 +40,7 @@ class CheckRequest(Request):
     named: Annotated[
         str, typer.Argument(metavar="[INDEX]", help="Index to check; default: --index, or the only index")
     ] = ""
-    assistant: ConfigOverIndex = AssistantConfig()
+    assistant: ConfigOfAll = AssistantConfig()
     questions: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Own questions, e.g. mine.csv"),

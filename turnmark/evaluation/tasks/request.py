@@ -93,7 +93,7 @@ class EvalRequest(Request):
             metavar="A,B", help="Domains or capabilities, e.g. fiqa,govt; default: all, in score those with answers"
         ),
     ] = ()
-    assistant: Annotated[AssistantConfig, FlattenMark(without=("index",))] = Field(
+    assistant: Annotated[AssistantConfig, FlattenMark(without=("index", "where"))] = Field(
         default=AssistantConfig(), description="the configuration under test"
     )
     options: TaskOptions = Field(default=TaskOptions(), description="options of the benchmark")

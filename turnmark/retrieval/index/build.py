@@ -65,6 +65,7 @@ from turnmark.retrieval.search.score_thresholds import calibrate_sure_score
 from turnmark.retrieval.storage import chroma
 from turnmark.retrieval.storage.document_languages import update_languages
 from turnmark.retrieval.storage.manifest import FORMAT, ORIGIN_FIELDS, BuildSettings, Manifest, read_manifest
+from turnmark.retrieval.storage.passage_store import FIELDS_KNOWN
 from turnmark.retrieval.storage.passage_writer import ReadFile
 from turnmark.retrieval.tables.table_update import TableUpdate
 from turnmark.retrieval.tables.table_writer import TABLES_VERSION, tables_file
@@ -455,6 +456,7 @@ class Build:
         self.report.unread = dict(reader.watch.unread)
         if rows:
             place.store.keep_rows(rows)
+        place.store.note(FIELDS_KNOWN, "1")
         self._remove_missing(reader, place, seen)
 
     def _cut(self, reader: SourceReader, place: Generation) -> Iterator[SourceEntry]:
@@ -600,7 +602,6 @@ class Build:
                     left -= len(contents)
                     if left and time.monotonic() > ends:
                         return left
-                place.store.set_complete(encoder.name)
         return 0
 
     def _publish(self, place: Generation, models: Models, pending: int = 0) -> None:
@@ -615,6 +616,9 @@ class Build:
         if not pending:
             manifest = manifest.model_copy(update=self._measured(StoredIndex(self.folder, manifest), place))
         self._write(place, manifest)
+        # Only now: if the state were not published, the next build would give its number to further passages.
+        for encoder in () if pending else models.encoders:
+            place.store.set_complete(encoder.name)
         place.finish_revision()
 
     def _write(self, place: Generation, manifest: Manifest) -> None:
@@ -683,7 +687,7 @@ class Build:
 def _read_file(entry: SourceEntry) -> ReadFile:
     """Return what the index stores of an entry. Its stamp comes later if tables or pictures are stored at the end."""
     stamp = "" if entry.holds_more else entry.stamp
-    return ReadFile(entry.path, stamp, entry.known(), entry.passages)
+    return ReadFile(entry.path, stamp, entry.known(), entry.passages, entry.fields)
 
 
 def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:

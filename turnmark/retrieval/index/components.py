@@ -22,8 +22,9 @@ from turnmark.retrieval.ranking.postings import Postings
 from turnmark.retrieval.ranking.vectors import FlatVectors
 from turnmark.retrieval.search.opened_index import StoredIndex, indexes_folder, lock_index, open_index
 from turnmark.retrieval.storage import chroma
+from turnmark.retrieval.storage.filters import PASSAGE_KEYS
 from turnmark.retrieval.storage.manifest import Manifest
-from turnmark.retrieval.storage.passage_store import PASSAGES_FILE, WHERE_KEYS, IndexRows, rows_file
+from turnmark.retrieval.storage.passage_store import PASSAGES_FILE, IndexRows, rows_file
 from turnmark.retrieval.storage.passage_writer import SPARSE_POSTINGS, SPARSE_TYPE, digest_of
 from turnmark.retrieval.storage.server_addresses import NOTE_FILE, assign_name, read_note
 from turnmark.retrieval.tables.table_writer import tables_file
@@ -82,7 +83,7 @@ def write_to_server(place: Generation, manifest: Manifest, rows: IndexRows, prog
 
 def _where_values(passage: Passage) -> dict[str, Any]:
     """Return the values that `--where` filters by, as Chroma stores them with a passage."""
-    values = {key: getattr(passage, key) for key in WHERE_KEYS}
+    values = {key: getattr(passage, key) for key in PASSAGE_KEYS}
     return {key: value for key, value in values.items() if value is not None}
 
 

@@ -13,6 +13,7 @@ from turnmark.core.errors import RequestError
 from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.text.languages import language_name
 from turnmark.retrieval.index.index_api import Index
+from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.storage.passage_store import DocumentEntry
 
 MAX_WORDS_CHARACTERS = 80
@@ -29,9 +30,11 @@ class DocumentMatch(DocumentEntry):
     )
 
 
-def list_documents(index: Index, words: str = "") -> list[DocumentMatch]:
-    """Return the documents of an index by id, or those with a passage that contains all of the words, most first."""
-    entries = index.store.documents()
+def list_documents(index: Index, words: str = "", where: Where = ()) -> list[DocumentMatch]:
+    """Return the documents of an index under a filter, by id, or those with a passage that contains all of the words,
+    most first."""
+    index.check_where(where)
+    entries = index.store.documents(index.only(where))
     if not words.strip():
         return [DocumentMatch(**entry.model_dump()) for entry in entries]
     if not index.bm25.analyze(words):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -31,11 +31,11 @@ from turnmark.retrieval.search.opened_index import (
     SearchableIndex,
     StoredIndex,
     describe_pending,
-    joint_where_in,
     open_index,
     split_names,
 )
 from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
+from turnmark.retrieval.storage.filters import GivenWhere, Where, in_index, parse_where
 from turnmark.retrieval.storage.manifest import ModelInfo
 from turnmark.retrieval.storage.passage_store import Passages
 from turnmark.retrieval.storage.picture_store import JointPictures, PictureStore
@@ -146,9 +146,7 @@ class Index(SearchableIndex):
     def __repr__(self) -> str:
         return f"Index({self.name!r}, {self.manifest.documents} documents, {self.manifest.passages} passages)"
 
-    def search(
-        self, query: str, top_k: int = 10, *, retriever: str | None = None, where: Mapping[str, str] | None = None
-    ) -> list[Hit]:
+    def search(self, query: str, top_k: int = 10, *, retriever: str | None = None, where: GivenWhere = ()) -> list[Hit]:
         """Return the `top_k` best passages for a query, best first.
 
         The query is spelled as in the documents: codes, and words that no document has.
@@ -157,13 +155,14 @@ class Index(SearchableIndex):
             query: a question or search words.
             top_k: the maximum number of passages.
             retriever: a retriever spec, or None for the index's default.
-            where: globs that a passage's metadata must match, by key, e.g. `{"path": "handbook/*"}`.
+            where: a filter: a condition such as `"date>=2025-01"`, several, or values by key, e.g.
+                `{"path": "handbook/*"}`.
         """
         spec = retriever or default_retriever(self)
         if spec not in self._retrievers:
             self._retrievers[spec] = open_retriever(spec, self)
         opened = self._retrievers[spec]
-        (hits,) = opened.search([Query(text=opened.respell(query), where=where or {})], top_k)
+        (hits,) = opened.search([Query(text=opened.respell(query), where=parse_where(where))], top_k)
         return [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
 
     def part(self, name: str) -> StoredIndex | None:
@@ -209,10 +208,10 @@ class Index(SearchableIndex):
     def is_current(self) -> bool:
         return all(part.is_current() for part in self._parts)
 
-    def rows_where(self, where: Mapping[str, str]) -> list[int]:
+    def rows_where(self, where: Where) -> list[int]:
         return [start + row for part, start, part_where in self._under(where) for row in part.rows_where(part_where)]
 
-    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[RankedRows]:
+    def nearest(self, vectors: NDArray[np.float32], k: int, where: Where) -> Iterable[RankedRows]:
         if self._only is not None:
             return self._only.nearest(vectors, k, where)
         return self._nearest_of_all(vectors, k, where)
@@ -248,18 +247,18 @@ class Index(SearchableIndex):
         errors.raise_all()
         return results
 
-    def _under(self, where: Mapping[str, str]) -> Iterator[tuple[StoredIndex, int, Mapping[str, str]]]:
+    def _under(self, where: Where) -> Iterator[tuple[StoredIndex, int, Where]]:
         """Yield each part in which passages may match a filter, with its first row and its own filter."""
         if self._only is not None:
             yield self._only, 0, where
             return
         names = [part.manifest.name for part in self._parts]
         for part, start in zip(self._parts, self._starts, strict=False):
-            part_where = joint_where_in(part.manifest.name, names, where)
+            part_where = in_index(where, part.manifest.name, names)
             if part_where is not None:
                 yield part, start, part_where
 
-    def _nearest_of_all(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterator[RankedRows]:
+    def _nearest_of_all(self, vectors: NDArray[np.float32], k: int, where: Where) -> Iterator[RankedRows]:
         rows: list[list[NDArray[np.int64]]] = [[] for _ in vectors]
         cosines: list[list[NDArray[np.float64]]] = [[] for _ in vectors]
         for part, start, part_where in self._under(where):

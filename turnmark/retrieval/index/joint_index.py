@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, chain
 
@@ -28,8 +28,9 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds
 from turnmark.retrieval.ranking.bm25 import BM25, TermScores, lucene_idf
 from turnmark.retrieval.ranking.vectors import TokenIndex, TokenVectors
-from turnmark.retrieval.search.opened_index import StoredIndex, joint_where_in
+from turnmark.retrieval.search.opened_index import StoredIndex
 from turnmark.retrieval.search.rebuild_commands import build_command, spec_of_components
+from turnmark.retrieval.storage.filters import Where, in_index
 from turnmark.retrieval.storage.manifest import Manifest, RankerWeight
 from turnmark.retrieval.storage.passage_store import DocumentEntry, Passages, StoredText
 
@@ -164,7 +165,7 @@ class JointStore(Passages):
         name, store, part_document = named
         return [_of_index(name, passage) for passage in store.of_document(part_document)]
 
-    def documents(self, where: Mapping[str, str] | None = None) -> list[DocumentEntry]:
+    def documents(self, where: Where = ()) -> list[DocumentEntry]:
         entries = []
         for name, store, part_where in self._under(where):
             for entry in store.documents(part_where):
@@ -184,7 +185,7 @@ class JointStore(Passages):
     def titles(self) -> list[str]:
         return list(dict.fromkeys(chain.from_iterable(store.titles() for store in self._stores)))
 
-    def texts(self, where: Mapping[str, str] | None = None, size: int = 2000) -> Iterator[StoredText]:
+    def texts(self, where: Where = (), size: int = 2000) -> Iterator[StoredText]:
         for name, store, part_where in self._under(where):
             for text in store.texts(part_where, size):
                 yield text._replace(id=f"{name}:{text.id}", document=f"{name}:{text.document}")
@@ -194,10 +195,10 @@ class JointStore(Passages):
             for page in store.pages(size):
                 yield [(start + row, content, _of_index(name, passage)) for row, content, passage in page]
 
-    def _under(self, where: Mapping[str, str] | None) -> Iterator[tuple[str, Passages, dict[str, str]]]:
+    def _under(self, where: Where) -> Iterator[tuple[str, Passages, Where]]:
         """Yield name, store and filter of each index in which passages may match a filter."""
         for name, store, _ in self._parts():
-            part_where = joint_where_in(name, self._names, where or {})
+            part_where = in_index(where, name, self._names)
             if part_where is not None:
                 yield name, store, part_where
 

@@ -14,13 +14,16 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import date
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypedDict
 
 from turnmark.corpora.readers import MAX_PROCESSES, ReadingReport, SourceFile, read_file, readers, source_items
 from turnmark.corpora.types import Document, Passage, Problem
 from turnmark.retrieval.index.encoders import Window
+from turnmark.retrieval.storage.filters import DATE, WHERE_KEYS, normal_date
 from turnmark.retrieval.tables.table_update import TableUpdate
 
 SETTLED_NS = 2_000_000_000
@@ -50,6 +53,8 @@ class SourceEntry:
         is_known: whether the index has what the file says, so it was not read; `documents` and `passages` are empty.
         documents: ids of the documents.
         passages: passages of each document.
+        modified: date of the last change of the file, in the time of this machine.
+        fields: the date of each document and the keys that its author wrote, to filter by.
         left_out: what the reader left out, by reason (`Document.left_out`).
         remarks: what the owner of the file should know about how it was read.
         changed: whether its passages or tables differ from those in the index.
@@ -64,6 +69,8 @@ class SourceEntry:
     is_known: bool = False
     documents: list[str] = field(default_factory=list)
     passages: dict[str, list[Passage]] = field(default_factory=dict)
+    modified: str = ""
+    fields: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     remarks: list[str] = field(default_factory=list)
@@ -149,6 +156,7 @@ class SourceReader:
         uncut, entry.uncut = entry.uncut, []
         for document in uncut:
             entry.passages[document.id] = self.window.cut(document)
+            entry.fields[document.id] = _fields_of(document, entry.modified)
             entry.holds_more |= bool(document.descriptions or document.pictures)
             if self.tables is not None:
                 has_tables, differ = self.tables.add(document)
@@ -236,7 +244,7 @@ class SourceReader:
     def _read(self, file: SourceFile, tell: Callable[[str], None]) -> SourceEntry:
         """Read a file; may be called from several threads at once."""
         stamp, began = stamp_of(file.location), time.time_ns()
-        entry = SourceEntry(path=file.relative)
+        entry = SourceEntry(path=file.relative, modified=_modification_date(stamp))
         if file.relative in self.known and not os.access(file.path, os.R_OK):
             entry.is_known = True  # what was read when it could be opened stays
         watch = ReadingReport(tell, entry.unread, entry.left_out)
@@ -253,6 +261,17 @@ class SourceReader:
         if not entry.is_known and all(_is_settled(each, began) for each in (stamp, *stamps.values())):
             entry.stamp, entry.pictures = stamp, stamps
         return entry
+
+
+def _fields_of(document: Document, modified: str) -> list[tuple[str, str]]:
+    """Return what a document is filtered by: keys and values, and the date that front matter or else the file says."""
+    fields = [(key, value) for key, values in document.metadata.items() if key not in WHERE_KEYS for value in values]
+    dates = map(normal_date, (*document.metadata.get(DATE, ()), document.date, modified))
+    return [*fields, *((DATE, each) for each in islice(filter(None, dates), 1))]
+
+
+def _modification_date(stamp: str) -> str:
+    return f"{date.fromtimestamp(int(stamp.split()[1]) // 10**9)}" if stamp else ""
 
 
 def stamp_of(path: Path | str) -> str:

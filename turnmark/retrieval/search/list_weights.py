@@ -147,7 +147,7 @@ def _splade_ranks(index: StoredIndex, queries: Sequence[str], texts: Sequence[st
 def _dense_ranks(index: StoredIndex, queries: Sequence[str], texts: Sequence[str], rows: Sequence[int]) -> list[int]:
     vectors, shortened = index.embedder.encode(queries, "query"), index.embedder.encode(texts, "passage")
     ranks = []
-    for vector, own, row, top in zip(vectors, shortened, rows, index.nearest(vectors, MAX_RANK + 1, {}), strict=True):
+    for vector, own, row, top in zip(vectors, shortened, rows, index.nearest(vectors, MAX_RANK + 1, ()), strict=True):
         better = top.rows[top.scores > float(vector @ own)]
         ranks.append(1 + int((better != row).sum()))
     return ranks

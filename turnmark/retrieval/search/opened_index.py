@@ -14,8 +14,7 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
-from functools import cached_property, partial
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.home import check_name, home
+from turnmark.core.plural import count_phrase
 from turnmark.core.specs import Spec
 from turnmark.corpora.types import Passage, content_hash_of
 from turnmark.retrieval.embedding.embedders import Embedder, open_embedder
@@ -40,13 +40,13 @@ from turnmark.retrieval.search.rebuild_commands import (
     spec_of_components,
 )
 from turnmark.retrieval.storage.chroma import ChromaVectors
+from turnmark.retrieval.storage.filters import WHERE_KEYS, Where, in_index, is_of_fields, one_of
 from turnmark.retrieval.storage.manifest import FORMAT, Manifest, ModelInfo, read_manifest
 from turnmark.retrieval.storage.passage_store import (
     PASSAGES_FILE,
     IndexRows,
     Passages,
     PassageStore,
-    literal_brackets,
     rows_file,
 )
 from turnmark.retrieval.storage.picture_store import PictureStore, StoredPictures
@@ -62,6 +62,9 @@ LOCK_SECONDS = 0.2
 MAX_TITLED_DOCUMENTS = 600
 """Maximum number of documents whose titles are returned; a prompt would have room for less
 than a tenth of a larger collection."""
+
+MAX_MASKS = 8
+"""Number of filters whose rows are kept, since each list of a search needs them."""
 
 NO_INDEX = "there is no index yet; build one with: turnmark index build SOURCE --name NAME"
 
@@ -115,11 +118,11 @@ class SearchableIndex(ABC):
     # -- search by row
 
     @abstractmethod
-    def rows_where(self, where: Mapping[str, str]) -> list[int]:
-        """Return the rows that match every glob of a filter (`Query.where`)."""
+    def rows_where(self, where: Where) -> list[int]:
+        """Return the rows under a filter."""
 
     @abstractmethod
-    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[RankedRows]:
+    def nearest(self, vectors: NDArray[np.float32], k: int, where: Where) -> Iterable[RankedRows]:
         """Return the `k` nearest rows of each vector under a filter, with their cosines."""
 
     @abstractmethod
@@ -128,13 +131,47 @@ class SearchableIndex(ABC):
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """Yield, for each list, the rows that have stored vectors, and these vectors."""
 
-    def mask(self, where: Mapping[str, str]) -> NDArray[np.bool_] | None:
-        """Return for each row whether it matches every glob of a filter; None for an empty filter."""
-        if not where:
-            return None
-        mask = np.zeros(self.manifest.passages, dtype=np.bool_)
-        mask[self.rows_where(where)] = True
+    def mask(self, where: Where) -> NDArray[np.bool_] | None:
+        """Return for each row whether it is under a filter; None for an empty filter."""
+        return self._mask(where) if where else None
+
+    @cached_property
+    def _mask(self) -> Callable[[Where], NDArray[np.bool_]]:
+        @lru_cache(maxsize=MAX_MASKS)
+        def mask(where: Where) -> NDArray[np.bool_]:
+            mask = np.zeros(self.manifest.passages, dtype=np.bool_)
+            mask[self.rows_where(where)] = True
+            return mask
+
         return mask
+
+    def check_where(self, where: Where) -> None:
+        """Raise RequestError if no document has a key of a filter, or if the index does not know dates and keys yet."""
+        if not any(map(is_of_fields, where)):
+            return
+        if old := [part for part in self.parts if not part.store.has_fields]:
+            command = "; ".join(build_command(part.manifest, spec_of_build(part.manifest)) for part in old)
+            raise RequestError(
+                f"--where: dates and front matter are not in {', '.join(repr(part.name) for part in old)}, which an "
+                f"earlier version built; bring it up to date: {command}"
+            )
+        unknown = [part.store.unknown_keys(where) for part in self.parts]
+        if lost := [key for key in unknown[0] if all(key in each for each in unknown)]:
+            keys = sorted({*WHERE_KEYS, *(key for part in self.parts for key in part.store.fields())})
+            raise RequestError([f"--where: {unknown_name('key', key, keys)}" for key in lost])
+
+    def describe_filtered(self, where: Where) -> str:
+        """Return how many documents a filter leaves out, in words."""
+        every = self.manifest.documents
+        left_out = every - len(self.store.documents(self.only(where)))
+        return f"the filter {' '.join(map(str, where))} leaves out {left_out:,} of {count_phrase(every, 'document')}"
+
+    def only(self, where: Where) -> Where:
+        """Return an equal filter without the key `index`, if only one index is searched."""
+        if len(self.parts) > 1:
+            return where
+        part_where = in_index(where, self.name)
+        return (one_of("document", ()),) if part_where is None else part_where
 
     # -- its tables
 
@@ -318,9 +355,13 @@ class StoredIndex(SearchableIndex):
         """
         name = self.manifest.name
         path = self.open_part(tables_file(self.manifest.tables), lambda path: path)
-        if len(names) > 1:
-            return TablePart(name, path, lambda where: joint_where_in(name, names, where))
-        return TablePart(name, path, partial(where_in, name))
+        joined = names if len(names) > 1 else ()
+
+        def where_in(where: Where) -> Where | None:
+            part_where = in_index(where, name, joined)
+            return part_where and self.store.of_passages(part_where)
+
+        return TablePart(name, path, where_in)
 
     def need_tokens(self, retriever: str = "conversational") -> None:
         if not self.manifest.tokens:
@@ -366,14 +407,14 @@ class StoredIndex(SearchableIndex):
     def parts(self) -> Sequence[StoredIndex]:
         return (self,)
 
-    def rows_where(self, where: Mapping[str, str]) -> list[int]:
-        passage_where = where_in(self.manifest.name, where)
+    def rows_where(self, where: Where) -> list[int]:
+        passage_where = in_index(where, self.manifest.name)
         return self.store.rows_where(passage_where) if passage_where is not None else []
 
-    def nearest(self, vectors: NDArray[np.float32], k: int, where: Mapping[str, str]) -> Iterable[RankedRows]:
+    def nearest(self, vectors: NDArray[np.float32], k: int, where: Where) -> Iterable[RankedRows]:
         if self.manifest.server is None:
             return self.flat.nearest(vectors, k, self.mask(where))
-        passage_where = where_in(self.manifest.name, where)
+        passage_where = in_index(where, self.manifest.name)
         matching = self.store.matching(passage_where) if passage_where is not None else {}
         if passage_where is None or not all(matching.values()):
             return [RankedRows.from_pairs(())] * len(vectors)
@@ -405,27 +446,6 @@ def _clause(matching: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
     if len(clauses) > 1:
         return {"$and": clauses}
     return clauses[0] if clauses else None
-
-
-def where_in(name: str, where: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the filter (`Query.where`) of the index `name` without its key `index`, or None if nothing matches."""
-    passage_where = dict(where)
-    glob = literal_brackets(passage_where.pop("index", "*"))
-    return passage_where if fnmatchcase(name, glob) else None
-
-
-def joint_where_in(name: str, names: Sequence[str], where: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the filter (`Query.where`) of one of several indexes, or None if nothing in this index matches.
-
-    A glob for `document` may begin with `INDEX:`, as the ids do here.
-    """
-    part_where = where_in(name, where)
-    if part_where is None or "document" not in part_where:
-        return part_where
-    index, colon, document = part_where["document"].partition(":")
-    if not colon or index not in names:
-        return part_where
-    return {**part_where, "document": document} if index == name else None
 
 
 def indexes_folder() -> Path:

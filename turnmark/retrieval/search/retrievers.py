@@ -27,6 +27,7 @@ from turnmark.retrieval.ranking.fusion import FusedRanking, RankedList, RankedRo
 from turnmark.retrieval.ranking.respelling import spell_codes, spell_words
 from turnmark.retrieval.search.opened_index import SearchableIndex
 from turnmark.retrieval.search.row_hits import search_depth, with_rows
+from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.storage.picture_store import PictureStore
 from turnmark.retrieval.tables.table_store import TableStore
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -78,6 +79,8 @@ class IndexRetriever(Retriever):
         raise NotImplementedError
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
+        for where in {query.where for query in queries}:
+            self.index.check_where(where)
         depth, queries = search_depth(self.index, top_k), self.resolve(queries)
         hit_lists = self.hits(self.ranked(queries, depth))
         return [with_rows(self.index, query, hits, top_k) for query, hits in zip(queries, hit_lists, strict=True)]
@@ -170,11 +173,11 @@ class DenseRanker:
         Vectors under one filter are searched as one batch.
         """
         results = [RankedRows.from_pairs(())] * len(queries)
-        filters: dict[tuple[tuple[str, str], ...], list[int]] = {}
+        filters: dict[Where, list[int]] = {}
         for position, query in enumerate(queries):
-            filters.setdefault(tuple(sorted(query.where.items())), []).append(position)
-        for condition, positions in filters.items():
-            nearest_rows = self._index.nearest(vectors[positions], k, dict(condition))
+            filters.setdefault(query.where, []).append(position)
+        for where, positions in filters.items():
+            nearest_rows = self._index.nearest(vectors[positions], k, where)
             for position, rows in zip(positions, nearest_rows, strict=True):
                 results[position] = rows
         return results

@@ -21,6 +21,7 @@ from turnmark.retrieval.search.opened_index import SearchableIndex, StoredIndex
 from turnmark.retrieval.search.retriever_factory import only_part
 from turnmark.retrieval.search.retriever_kinds import Options
 from turnmark.retrieval.search.retrievers import FusedRetriever
+from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.storage.server_addresses import ELASTIC_KEY, elastic_address
 from turnmark.retrieval.types import Query
 
@@ -95,7 +96,7 @@ class ElasticRanker:
         remaining = iter(ranked)
         return [RankedRows.from_pairs(()) if clause is None else next(remaining) for clause in clauses]
 
-    def _clause(self, text: str, vector: list[float] | None, where: Mapping[str, str], k: int) -> dict[str, Any] | None:
+    def _clause(self, text: str, vector: list[float] | None, where: Where, k: int) -> dict[str, Any] | None:
         """Return the query clause for a text, or None if nothing can match."""
         matching = self._index.store.matching(where)
         if not all(matching.values()) or not (text.strip() or vector):

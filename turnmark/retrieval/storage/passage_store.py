@@ -11,7 +11,7 @@ import os
 import sqlite3
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,14 +20,25 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
-from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.storage.filters import (
+    DATE,
+    WHERE_KEYS,
+    Where,
+    column_of,
+    is_of_fields,
+    is_of_passage,
+    one_of,
+    sql_tests,
+)
 
 PASSAGES_FILE = "passages.db"
-WHERE_KEYS = ("document", "title", "path", "section", "page")
 FIELDS = tuple("id document title text start end path section page page_starts date header".split())
 COLUMNS = ", ".join(f'"{name}"' for name in FIELDS)
+FIELDS_KNOWN = "fields"
+"""Name in the state that is set once the fields of all documents are stored."""
 IN_LIST = "(SELECT value FROM json_each(?))"
 BUSY_SECONDS = 30.0
 """Time that a reader or a writer waits for the other one to finish a step."""
@@ -107,8 +118,8 @@ class Passages(ABC):
         """Return all passages of a document, in reading order."""
 
     @abstractmethod
-    def documents(self, where: Mapping[str, str] | None = None) -> list[DocumentEntry]:
-        """Return an entry for each document that has passages matching every glob of `where`, by id."""
+    def documents(self, where: Where = ()) -> list[DocumentEntry]:
+        """Return an entry for each document that has passages under a filter, by id."""
 
     @abstractmethod
     def documents_of(self, rows: Sequence[int]) -> list[str]:
@@ -124,8 +135,8 @@ class Passages(ABC):
         """Return the titles of the documents, starting with those that have the most passages."""
 
     @abstractmethod
-    def texts(self, where: Mapping[str, str] | None = None, size: int = 2000) -> Iterator[StoredText]:
-        """Yield the passages that match every glob of `where`, in row order, with only the fields that a scan needs."""
+    def texts(self, where: Where = (), size: int = 2000) -> Iterator[StoredText]:
+        """Yield the passages under a filter, in row order, with only the fields that a scan needs."""
 
     @abstractmethod
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
@@ -206,8 +217,8 @@ class PassageStore(Passages):
         statement = f'SELECT {COLUMNS} FROM passages WHERE "document" = ? AND {self._there} ORDER BY "start", "key"'
         return [self._passage(row) for row in self.select(statement, [document])]
 
-    def documents(self, where: Mapping[str, str] | None = None) -> list[DocumentEntry]:
-        tests, values = self._tests(where or {})
+    def documents(self, where: Where = ()) -> list[DocumentEntry]:
+        tests, values = self._tests(where)
         rows = self.select(
             'SELECT "document", max("title"), max("path"), max("date"), count(*), max("end"), '
             '(SELECT coalesce("language", \'\') FROM documents d WHERE d."id" = passages."document") '
@@ -231,7 +242,7 @@ class PassageStore(Passages):
     def document_count(self) -> int:
         return int(self.select(f'SELECT count(DISTINCT "document") FROM passages WHERE {self._there}')[0][0])
 
-    def texts(self, where: Mapping[str, str] | None = None, size: int = 2000) -> Iterator[StoredText]:
+    def texts(self, where: Where = (), size: int = 2000) -> Iterator[StoredText]:
         columns = '"id", "document", "title", "section", "text", "start"'
         wanted: Sequence[int] = sorted(self.rows_where(where)) if where else range(len(self._keys))
         for start in range(0, len(wanted), size):
@@ -249,44 +260,61 @@ class PassageStore(Passages):
         statement = f'SELECT "hash", "slot" FROM contents WHERE "encoder" = ? AND "hash" IN {IN_LIST}'
         return dict(self.select(statement, [encoder, json.dumps(list(hashes))]))
 
-    def matching(self, where: Mapping[str, str]) -> dict[str, list[Any]]:
-        """Return, for each key of `where`, the stored values that its glob matches (`*` and `?`, case-sensitive)."""
-        check_keys(where)
-        matching: dict[str, list[Any]] = {}
-        for key, glob in where.items():
-            statement = f'SELECT DISTINCT "{key}" FROM passages WHERE "{key}" GLOB ? AND {self._there}'
-            matching[key] = [row[0] for row in self.select(statement, [literal_brackets(glob)])]
-        return matching
+    def matching(self, where: Where) -> dict[str, list[Any]]:
+        """Return, for each column of passages that a filter is about, the stored values that it allows."""
+        by_column: dict[str, Where] = {}
+        for condition in self.of_passages(where):
+            by_column[column_of(condition)] = (*by_column.get(column_of(condition), ()), condition)
+        return {
+            column: [row[0] for row in self._select_under(conditions, f'DISTINCT "{column}"')]
+            for column, conditions in by_column.items()
+        }
 
-    def rows_where(self, where: Mapping[str, str]) -> list[int]:
-        """Return the rows whose values match every glob of `where`."""
+    def rows_where(self, where: Where) -> list[int]:
+        """Return the rows under a filter."""
+        return [self._row_of[row[0]] for row in self._select_under(where, '"key"')]
+
+    def of_passages(self, where: Where) -> Where:
+        """Return an equal filter of which every condition is about a column of passages."""
+        others = tuple(condition for condition in where if not is_of_passage(condition))
+        if not others:
+            return where
+        documents = [row[0] for row in self._select_under(others, 'DISTINCT "document"')]
+        return (*filter(is_of_passage, where), one_of("document", documents))
+
+    def _select_under(self, where: Where, columns: str) -> list[tuple[Any, ...]]:
         tests, values = self._tests(where)
-        return [self._row_of[row[0]] for row in self.select(f'SELECT "key" FROM passages WHERE {tests}', values)]
+        return self.select(f"SELECT {columns} FROM passages WHERE {tests}", values)
 
-    def _tests(self, where: Mapping[str, str]) -> tuple[str, list[str]]:
-        """Return the condition under which a passage is there and matches every glob of `where`, and its values."""
-        check_keys(where)
-        tests, values = glob_tests(where)
+    def _tests(self, where: Where) -> tuple[str, list[str]]:
+        """Return the condition under which a passage is there and under a filter, and its values."""
+        if not self.has_fields and any(map(is_of_fields, where)):
+            return "0", []
+        tests, values = sql_tests(where)
         return f"{tests} AND {self._there}", values
+
+    @cached_property
+    def has_fields(self) -> bool:
+        """Whether the fields of the documents are known, which was not so in earlier versions."""
+        return bool(self.select('SELECT 1 FROM state WHERE "name" = ?', [FIELDS_KNOWN]))
+
+    def fields(self) -> list[str]:
+        """Return the keys of the fields that documents have besides their date."""
+        return [row[0] for row in self.select('SELECT DISTINCT "key" FROM fields') if row[0] != DATE]
+
+    def unknown_keys(self, where: Where) -> list[str]:
+        """Return the keys of a filter that no document has."""
+        keys = dict.fromkeys(condition.key for condition in where if condition.key not in WHERE_KEYS)
+        return [key for key in keys if not self.select('SELECT 1 FROM fields WHERE "key" = ? LIMIT 1', [key])]
+
+    def fields_of(self, document: str) -> dict[str, list[str]]:
+        """Return the fields of a document, with their values in order."""
+        fields: dict[str, list[str]] = {}
+        if self.has_fields:
+            for key, value in self.select('SELECT "key", "value" FROM fields WHERE "document" = ?', [document]):
+                fields.setdefault(key, []).append(value)
+        return fields
 
     def close(self) -> None:
         """Close the file."""
         self._db.close()
-
-
-def check_keys(where: Mapping[str, str]) -> None:
-    """Raise RequestError for keys that passages do not have."""
-    unknown = [key for key in where if key not in WHERE_KEYS]
-    if unknown:
-        names = ", ".join(repr(key) for key in unknown)
-        raise RequestError(f"--where: passages have no {names}; they have: {', '.join(WHERE_KEYS)}")
-
-
-def literal_brackets(glob: str) -> str:
-    """Return a glob in which only `*` and `?` are special, although SQLite and fnmatch also treat `[` as special."""
-    return glob.replace("[", "[[]")
-
-
-def glob_tests(where: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return the SQL condition that each column matches its glob, and its values. The column names must be known."""
-    return " AND ".join(f'"{key}" GLOB ?' for key in where) or "1", list(map(literal_brackets, where.values()))

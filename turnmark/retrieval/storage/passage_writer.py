@@ -12,6 +12,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,9 @@ CREATE TABLE IF NOT EXISTS documents (
     "detected" TEXT, "weight" REAL, "language" TEXT
 );
 CREATE INDEX IF NOT EXISTS by_file ON documents ("file");
+CREATE TABLE IF NOT EXISTS fields ("document" TEXT NOT NULL, "key" TEXT NOT NULL, "value" TEXT NOT NULL);
+CREATE INDEX IF NOT EXISTS by_field ON fields ("key", "value", "document");
+CREATE INDEX IF NOT EXISTS by_owner ON fields ("document");
 CREATE TABLE IF NOT EXISTS files ("path" TEXT PRIMARY KEY, "stamp" TEXT NOT NULL, "known" TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS contents (
     "encoder" TEXT NOT NULL, "hash" TEXT NOT NULL, "slot" INTEGER NOT NULL, PRIMARY KEY ("encoder", "hash")
@@ -62,12 +66,14 @@ class ReadFile(NamedTuple):
         stamp: what shows that the file has not changed; empty if the next build reads it again.
         known: what else is known about it, as JSON.
         documents: document id -> its passages.
+        fields: document id -> keys and values to filter by.
     """
 
     path: str
     stamp: str
     known: str
     documents: Mapping[str, Sequence[Passage]]
+    fields: Mapping[str, Sequence[tuple[str, str]]] = MappingProxyType({})
 
 
 class PutResult(NamedTuple):
@@ -95,7 +101,8 @@ class PassageWriter:
         self.db = sqlite3.connect(path, check_same_thread=False, timeout=BUSY_SECONDS)
         self.db.execute("PRAGMA journal_mode=WAL")
         self.db.execute("PRAGMA synchronous=NORMAL")
-        if not self.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'state'").fetchone():
+        # An index of an earlier version has no fields yet.
+        if not self.db.execute("SELECT 1 FROM sqlite_master WHERE name = 'fields'").fetchone():
             self.db.executescript(_SCHEMA)
             for table in (POSTINGS, SPARSE_POSTINGS):
                 self.db.execute(Postings.schema(table))
@@ -149,6 +156,8 @@ class PassageWriter:
             if owner and owner[0] != file.path and owner[0] in self._seen:
                 doubled += [passage.id for passage in distinct]
                 continue
+            if file.path or file.fields.get(identifier):
+                self._set_fields(identifier, list(file.fields.get(identifier, ())))
             digest = digest_of(distinct)
             if old.pop(identifier, None) == digest:
                 self.db.execute(
@@ -173,6 +182,12 @@ class PassageWriter:
     _number = 0
     """Number of the next row of a corpus."""
 
+    def _set_fields(self, document: str, fields: Sequence[tuple[str, str]]) -> None:
+        """Replace the fields of a document. As with languages, readers of an earlier state see them at once."""
+        if fields != self.select('SELECT "key", "value" FROM fields WHERE "document" = ? ORDER BY rowid', [document]):
+            self.db.execute('DELETE FROM fields WHERE "document" = ?', [document])
+            self.db.executemany("INSERT INTO fields VALUES (?, ?, ?)", [(document, *field) for field in fields])
+
     def _insert(self, passages: Iterable[Passage]) -> None:
         marks = ",".join("?" * (len(FIELDS) + 2))
         rows = []
@@ -190,6 +205,7 @@ class PassageWriter:
     def _remove_document(self, document: str) -> None:
         self._remove_passages(document)
         self.db.execute('DELETE FROM documents WHERE "id" = ?', [document])
+        self.db.execute('DELETE FROM fields WHERE "document" = ?', [document])
 
     def remove_files(self, paths: Iterable[str]) -> None:
         """Remove files with their documents."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import zip_longest
@@ -22,6 +22,7 @@ import numpy as np
 from turnmark.corpora.tables.markdown_tables import row_markdown
 from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.storage.passage_store import StoredText
 from turnmark.retrieval.tables.search_words import match_both_numbers, remove_plural, search_words
 from turnmark.retrieval.tables.sql_names import quote_name
@@ -109,7 +110,7 @@ class RowFinder:
         """Return whether there is a large table."""
         return bool(self._tables)
 
-    def find(self, text: str, k: int, where: Mapping[str, str], only_here: Sequence[str] = ()) -> list[FoundRow]:
+    def find(self, text: str, k: int, where: Where, only_here: Sequence[str] = ()) -> list[FoundRow]:
         """Return at most `k` rows that have a good part of the words of a text, best first.
 
         The best rows with each word that no passage contains come first, in turn. Of many other rows that match equally
@@ -144,7 +145,7 @@ class RowFinder:
 
     def best_share(self, text: str) -> float:
         """Return the share (0..1) of a text's words that the best row contains; rare words weigh more."""
-        scored = self._scores(text, {})
+        scored = self._scores(text, ())
         return float(scored[1].max()) if scored is not None and len(scored[1]) else 0.0
 
     def words(self, text: str) -> list[str]:
@@ -155,7 +156,7 @@ class RowFinder:
         """Return whether a row contains a word."""
         return bool(self._tables) and all(len(self._rows_with(token)) for token in search_words(word))
 
-    def _scores(self, text: str, where: Mapping[str, str]) -> tuple[Any, Any] | None:
+    def _scores(self, text: str, where: Where) -> tuple[Any, Any] | None:
         """Return the rows with words of a text, and the share of words in each, or None if there are no tables."""
         tables = self._under(where)
         words = self.words(text)
@@ -179,8 +180,8 @@ class RowFinder:
         numbers = np.flatnonzero((scores > 0) & allowed)
         return numbers, np.minimum(scores[numbers] / possible, 1.0) if possible else np.zeros(len(numbers))
 
-    def _under(self, where: Mapping[str, str]) -> list[_LargeTable]:
-        part_where = self._part.where_in(where) if where else {}
+    def _under(self, where: Where) -> list[_LargeTable]:
+        part_where = self._part.where_in(where) if where else ()
         if part_where is None or not part_where:
             return [] if part_where is None else self._tables
         numbers = numbers_where(self._part.path, part_where)
@@ -233,13 +234,13 @@ class RowFinder:
             )
         return passages
 
-    def shown(self, where: Mapping[str, str]) -> Iterator[tuple[str, TableExcerpt]]:
+    def shown(self, where: Where) -> Iterator[tuple[str, TableExcerpt]]:
         """Yield the document of each large table under a filter, and the stretch of its text that describes it."""
         for table in self._under(where):
             head = row_markdown([column.label for column in table.columns])
             yield self._document(table), TableExcerpt(table.start, table.end, head)
 
-    def texts(self, where: Mapping[str, str]) -> Iterator[StoredText]:
+    def texts(self, where: Where) -> Iterator[StoredText]:
         """Yield the rows of the large tables under a filter, with the fields that a scan needs."""
         for table in self._under(where):
             document, head = self._document(table), row_markdown([column.label for column in table.columns])

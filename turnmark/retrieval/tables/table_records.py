@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from turnmark.core.record import Record
 from turnmark.corpora.tables.column_types import CellValue, ColumnKind
 from turnmark.corpora.tables.markdown_tables import row_markdown
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.storage.filters import Where
 
 MAX_WHOLE_ROWS = 60
 """Maximum rows of a table that is shown as a whole. One with more rows is a long table."""
@@ -97,9 +98,10 @@ class TablePart:
     """The file with the tables of one index.
 
     Attributes:
-        where_in: returns the filter of this index for a filter of the search, or None if nothing in it matches.
+        where_in: returns the filter of this index for a filter of the search, about columns of passages, or None if
+            nothing in it matches.
     """
 
     name: str
     path: Path
-    where_in: Callable[[Mapping[str, str]], Mapping[str, str] | None]
+    where_in: Callable[[Where], Where | None]

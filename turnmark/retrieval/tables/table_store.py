@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from turnmark.corpora.tables.column_types import CellValue
 from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.tables.search_words import match_both_numbers, remove_plural, search_words
 from turnmark.retrieval.tables.sql_names import quote_if_needed, quote_name, schema_names
 from turnmark.retrieval.tables.sql_queries import run_statement
@@ -42,17 +43,22 @@ class TableStore:
     Args:
         parts: the files.
         is_joint: whether several indexes are searched together; then names of tables begin with the name of the index.
+        where: a filter; other tables do not exist.
     """
 
-    def __init__(self, parts: Sequence[TablePart], is_joint: bool) -> None:
+    def __init__(self, parts: Sequence[TablePart], is_joint: bool, where: Where = ()) -> None:
         self.parts = tuple(parts)
-        self.is_joint = is_joint
+        self.is_joint, self._where = is_joint, where
         schemas = schema_names([part.name for part in parts]) if is_joint else ["main"]
         self._schema_of = {part.name: schema for part, schema in zip(parts, schemas, strict=True)}
 
+    def under(self, where: Where) -> TableStore:
+        """Return a store of only the tables under a filter."""
+        return TableStore(self.parts, self.is_joint, (*self._where, *where))
+
     @cached_property
     def _all(self) -> list[tuple[TablePart, int, StoredTable]]:
-        """Each table with its file and its number there."""
+        """Each table under the filter, with its file and its number there."""
         found = []
         names = ", ".join(map(quote_name, _FIELDS))
         for part in self.parts:
@@ -60,7 +66,7 @@ class TableStore:
                 part.path, f'SELECT "number", {names} FROM turnmark_tables ORDER BY "number"'
             ):
                 found.append((part, number, self._table(part, dict(zip(_FIELDS, values, strict=True)))))
-        return found
+        return self._allowed(found, self._where)
 
     def _table(self, part: TablePart, fields: dict[str, Any]) -> StoredTable:
         try:
@@ -76,18 +82,20 @@ class TableStore:
         }
         return table.model_copy(update=names)
 
-    def tables(self, where: Mapping[str, str] | None = None) -> list[StoredTable]:
-        """Return the tables that match every glob of a filter (`Query.where`), in the order of the source."""
-        return [table for _, _, table in self._under(where)]
+    def tables(self, where: Where = ()) -> list[StoredTable]:
+        """Return the tables under a filter (`Query.where`), in the order of the source."""
+        return [table for _, _, table in self._allowed(self._all, where)]
 
-    def _under(self, where: Mapping[str, str] | None) -> list[tuple[TablePart, int, StoredTable]]:
+    def _allowed(
+        self, tables: list[tuple[TablePart, int, StoredTable]], where: Where
+    ) -> list[tuple[TablePart, int, StoredTable]]:
         if not where:
-            return self._all
+            return tables
         allowed: dict[str, set[int]] = {}
         for part in self.parts:
             part_where = part.where_in(where)
             allowed[part.name] = numbers_where(part.path, part_where) if part_where is not None else set()
-        return [each for each in self._all if each[1] in allowed[each[0].name]]
+        return [each for each in tables if each[1] in allowed[each[0].name]]
 
     @cached_property
     def long_tables(self) -> list[StoredTable]:
@@ -98,13 +106,13 @@ class TableStore:
         """Return the long table that a passage is a part of, or None if it has other text or is in no such table."""
         return next((table for table in self.long_tables if table.encloses(passage)), None)
 
-    def find(self, words: str, where: Mapping[str, str] | None = None) -> list[FoundTable]:
+    def find(self, words: str, where: Where = ()) -> list[FoundTable]:
         """Return the tables that contain all of the words, best first; without such a table, those with most words.
 
         Words in the name, the title, the headings and the labels count more than words in the cells. Without words,
         all tables are returned.
         """
-        candidates = self._under(where)
+        candidates = self._allowed(self._all, where)
         wanted = " ".join(content_words(words)) or words
         tokens = list(dict.fromkeys(search_words(wanted)))[:_MAX_SEARCH_WORDS]
         if not tokens:

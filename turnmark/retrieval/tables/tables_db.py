@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.retrieval.storage.passage_store import WHERE_KEYS, glob_tests
+from turnmark.core.errors import TurnmarkError
+from turnmark.retrieval.storage.filters import Where, sql_tests
 from turnmark.retrieval.tables.sql_names import quote_name
 from turnmark.retrieval.tables.table_records import TableColumn
 
@@ -42,18 +42,10 @@ def parse_columns(path: Path, columns: str) -> tuple[TableColumn, ...]:
         raise damage_error(path, error) from error
 
 
-def numbers_where(path: Path, where: Mapping[str, str]) -> set[int]:
-    """Return the numbers of the tables that match every glob of a filter (`Query.where`).
-
-    Raises:
-        RequestError: the filter has a key that tables do not have.
-    """
-    unknown = [key for key in where if key not in WHERE_KEYS]
-    if unknown:
-        names = ", ".join(map(repr, unknown))
-        raise RequestError(f"--where: tables have no {names}; they have: {', '.join(WHERE_KEYS)}")
-    tests, globs = glob_tests(where)
-    return {row[0] for row in read_rows(path, f'SELECT "number" FROM turnmark_tables WHERE {tests}', globs)}
+def numbers_where(path: Path, where: Where) -> set[int]:
+    """Return the numbers of the tables under a filter that is about the columns of passages."""
+    tests, values = sql_tests(where)
+    return {row[0] for row in read_rows(path, f'SELECT "number" FROM turnmark_tables WHERE {tests}', values)}
 
 
 def cell_expressions(columns: Iterable[TableColumn]) -> list[str]:

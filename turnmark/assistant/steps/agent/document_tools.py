@@ -40,7 +40,8 @@ from turnmark.core.untrusted import one_line
 from turnmark.corpora.text.segmentation import fold_name
 from turnmark.corpora.types import Passage, without_continued
 from turnmark.retrieval.collection import MAX_PATTERN_CHARACTERS, Collection, MatchingLine
-from turnmark.retrieval.storage.passage_store import WHERE_KEYS, DocumentEntry
+from turnmark.retrieval.storage.filters import Condition, Where, parse_where
+from turnmark.retrieval.storage.passage_store import DocumentEntry
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 MAX_DOCUMENTS, MAX_LINES, MAX_HEADINGS = 60, 20, 100
@@ -321,7 +322,7 @@ class DocumentTools:
         assert self.collection is not None, "else these tools are not offered"
         return self.collection
 
-    def _over(self, documents: int, arguments: Mapping[str, str], where: Mapping[str, str]) -> str:
+    def _over(self, documents: int, arguments: Mapping[str, str], where: Where) -> str:
         """Return over how many documents a tool looked, and where."""
         counted = count_phrase(documents, "document")
         if not where:
@@ -330,23 +331,22 @@ class DocumentTools:
             f"{counted} in {short_line(arguments['where'], MAX_ARGUMENT_CHARACTERS)} (of {self._all.count():,} in all)"
         )
 
-    def _where(self, arguments: Mapping[str, str]) -> dict[str, str]:
-        """Return the filter of the argument `where`: KEY=GLOB, a document, a folder, or the beginning of an id."""
+    def _where(self, arguments: Mapping[str, str]) -> Where:
+        """Return the filter of the argument `where`: a condition, a document, a folder, or the beginning of an id."""
         text = arguments.get("where", "").strip()
         if not text:
-            return {}
-        key, equals, glob = text.partition("=")
-        if equals and key.strip() in WHERE_KEYS:
-            where = {key.strip(): glob.strip()}
-        else:
-            name = text.strip("/")
-            globs = (name, f"{name}/*", f"{name}#*", f"{name}*")  # a document, a folder, a file of several documents
-            where = next(({"document": glob} for glob in globs if self._in({"document": glob})), {})
+            return ()
+        name = text.strip("/")
+        globs = (name, f"{name}/*", f"{name}#*", f"{name}*")  # a document, a folder, a file of several documents
+        filters = [(Condition("document", "=", glob),) for glob in globs]
+        where: Where = next(filter(self._in, filters), ())
+        if not where and re.search("[<>=]", text):
+            where = parse_where(text)
         if not self._in(where):
             raise RequestError(f"no document is in {short_line(text, MAX_ARGUMENT_CHARACTERS)!r}; leave `where` out")
         return where
 
-    def _in(self, where: Mapping[str, str]) -> bool:
+    def _in(self, where: Where) -> bool:
         return bool(where and self.collection is not None and self.collection.documents(where))
 
     def _document(self, name: str) -> str:

@@ -6,7 +6,7 @@ The result of a statement is a numbered source. Its citation carries the stateme
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 
 from turnmark.assistant.citations.provenance import format_cell_value
@@ -31,6 +31,7 @@ from turnmark.assistant.steps.step_results import Computation, SourceList
 from turnmark.core.plural import count_phrase
 from turnmark.core.untrusted import escape_marks, one_line, quote_lines
 from turnmark.corpora.types import Passage
+from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.tables.table_records import MAX_WHOLE_ROWS, QueryResult, StoredTable, TableColumn
 from turnmark.retrieval.tables.table_store import FoundTable, TableStore
 from turnmark.retrieval.types import Hit
@@ -66,7 +67,7 @@ class TableTools:
     def __init__(self, message: str, store: TableStore, sources: SourceList) -> None:
         self.message, self.store, self.sources = message, store, sources
 
-    def tables(self, words: str, where: Mapping[str, str], tokens: int) -> Result:
+    def tables(self, words: str, where: Where, tokens: int) -> Result:
         """Describe the tables that match, best first, as a numbered source."""
         every = self.store.tables(where)
         found = self.store.find(words, where)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import codecs
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import NamedTuple
 
 from turnmark.corpora.readers.common.encoded_data import without_encoded_data
@@ -237,15 +238,21 @@ _SEARCHED_FIELD = re.compile(
 """Fields of front matter that people search for. Others are settings of a site generator."""
 _FIELD_NAME = re.compile(r"^([A-Za-z][\w-]{0,40})[ \t]*[:=]", re.MULTILINE)
 _MAX_FIELD_LENGTH = 500  # characters
+_LISTED_FIELD = re.compile(r"tags?|keywords?|categor(?:y|ies)|topics?", re.IGNORECASE)
+_MAX_KEYS, _MAX_KEY_LENGTH, _MAX_VALUES, _MAX_VALUE_LENGTH = 50, 40, 100, 200
 _PATH = re.compile(r"\.{0,2}/\S*|\w+://\S*")
 
 
 class FrontMatter(NamedTuple):
-    """Title and date from a page's front matter, and other fields as lines "owner: Mira"; empty if they are missing."""
+    """Title and date from a page's front matter, and other fields as lines "owner: Mira"; empty if they are missing.
+
+    `metadata` has the values of all keys, as `limited_metadata` returns them.
+    """
 
     title: str = ""
     date: str = ""
     fields: tuple[str, ...] = ()
+    metadata: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 def split_front_matter(text: str) -> tuple[FrontMatter, str]:
@@ -258,8 +265,27 @@ def split_front_matter(text: str) -> tuple[FrontMatter, str]:
         return FrontMatter(), text
     dates = (_metadata(match["body"], key) for key in _DATES)
     date = date_part(next(filter(None, dates), ""))
-    front = FrontMatter(_metadata(match["body"], "title"), date, tuple(_searched_fields(match["body"])))
+    names = dict.fromkeys(_FIELD_NAME.findall(match["body"]))
+    metadata = limited_metadata((name, _values(match["body"], name)) for name in names)
+    front = FrontMatter(_metadata(match["body"], "title"), date, tuple(_searched_fields(match["body"])), metadata)
     return front, text[match.end() :].lstrip("\n")
+
+
+def limited_metadata(given: Iterable[tuple[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
+    """Return the first keys in lower case, each with its first values without empty ones; long values are left out.
+
+    Of a time only the date is kept. Tags on one line are separated.
+    """
+    metadata: dict[str, tuple[str, ...]] = {}
+    for key, values in given:
+        if len(metadata) == _MAX_KEYS or len(key) > _MAX_KEY_LENGTH:
+            continue
+        separated = values[0].split(",") if len(values) == 1 and _LISTED_FIELD.fullmatch(key) else values
+        stripped = (value.strip() for value in separated[:_MAX_VALUES])
+        kept = (date_part(value) if _ISO_DATE.match(value) else value for value in stripped)
+        if short := tuple(value for value in kept if 0 < len(value) <= _MAX_VALUE_LENGTH):
+            metadata[key.lower()] = short
+    return metadata
 
 
 def _searched_fields(body: str) -> Iterator[str]:

@@ -111,6 +111,7 @@ def parse_html(text: str, relative: str, pictures: LinkedPictures | None = None)
         path=relative,
         blocks=tuple(page.blocks),
         date=front.date or page.date,
+        metadata=dict(front.metadata),
         left_out=dict(page.left_out + pictures.collector.left_out if pictures else page.left_out),
         pictures=found,
     )

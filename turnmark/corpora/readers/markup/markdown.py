@@ -86,6 +86,7 @@ def parse_markdown(
         path=relative,
         blocks=parsed_blocks,
         date=front.date,
+        metadata=dict(front.metadata),
         left_out=dict(left_out + pictures.left_out if pictures else +left_out),
         pictures=at_block_ends(placed.pictures, parsed_blocks),
     )
