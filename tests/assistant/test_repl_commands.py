@@ -52,7 +52,7 @@ def talk(home: Path) -> Talk:
 
 
 def test_commands_before_the_first_question_say_what_is_missing(talk):
-    assert len(COMMANDS) == 15
+    assert len(COMMANDS) == 16
     for name in "/why|/rate good|/edit x|/retry|/grade|/revise shorter|/export markdown x.md".split("|"):
         assert " yet" in talk(name), name
     assert all(name in talk("/help") for name in COMMANDS)
