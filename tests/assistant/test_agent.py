@@ -26,10 +26,10 @@ from turnmark.assistant.steps.agent.document_tools import (
 from turnmark.assistant.steps.agent.search_agent import (
     MAX_CALLS_PER_ROUND,
     MAX_ROUNDS,
-    MIN_HITS,
     MIN_RESULT_TOKENS,
     RESULTS_FACTOR,
 )
+from turnmark.assistant.steps.retrieve.retrieve_sections import MIN_HITS
 from turnmark.assistant.steps.step_results import Evidence
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.types import Event
@@ -219,7 +219,7 @@ POLISH = "What is the copper pot polished with?"
 @pytest.mark.usefixtures("pots")
 def test_hits_far_from_the_best_are_only_named_until_they_are_read():
     reading = calling(("read", {"number": "#1"}))
-    reply, bodies, _ = asked("p", reading, Say("With lemon [1]."), message=POLISH, top_k=8)
+    reply, bodies, _ = asked("p", reading, Say("With lemon [1]."), message=POLISH, top_k=8, tokens=900)
     prompt = bodies[0]["messages"][-1]["content"]
     shown = re.findall(r"^\[\d+\]\n> (.*) \(", prompt, re.MULTILINE)
     named = re.findall(r"^> #(\d+) (.+) \((.+)\): \d+ tokens$", prompt, re.MULTILINE)
@@ -233,10 +233,33 @@ def test_hits_far_from_the_best_are_only_named_until_they_are_read():
 
 
 @pytest.mark.usefixtures("pots")
+def test_further_sections_are_shown_while_there_is_room():
+    shown = []
+    for tokens in (900, 3000):
+        _, bodies, _ = asked("p", Say("With lemon [1]."), message=POLISH, top_k=8, tokens=tokens)
+        shown.append(re.findall(r"^\[\d+\]\n> (.*) \(", bodies[0]["messages"][-1]["content"], re.MULTILINE))
+    assert MIN_HITS < len(shown[1]) < 8
+    assert shown[0][0] == shown[1][0] == "Copper pot"
+
+
+@pytest.mark.usefixtures("pots")
+def test_first_hit_of_each_search_phrase_is_kept_and_late_hits_need_one():
+    part = {"question": POLISH, "search": ["the sidebar", "shelf 81 is near"]}
+    understood = Say(json.dumps({"parts": [part]}))
+    with ScriptedServer(understood, Say("With lemon [1].")) as server:
+        assistant = assistant_over("p", f"openai:tiny@{server.url}?retries=0", top_k=8, tokens=900)
+        assistant.reply([], POLISH)
+    prompt = server.bodies[1]["messages"][-1]["content"]
+    assert "Pot 9 (pot9.md)" in prompt
+    plain = asked("p", Say("With lemon [1]."), message=POLISH, top_k=8, tokens=900)[1][0]["messages"][-1]["content"]
+    assert len(re.findall("^> #", prompt, re.MULTILINE)) <= len(re.findall("^> #", plain, re.MULTILINE))
+
+
+@pytest.mark.usefixtures("pots")
 def test_all_sections_are_shown_to_a_model_without_tools():
     refused = [Status(400, "tiny does not support tools"), Say("With lemon [1].")]
-    _, (with_tools, without), _ = asked("p", *refused, message=POLISH, top_k=8)
-    _, (plain,), _ = asked("p", Say("With lemon [1]."), message=POLISH, top_k=8, steps=("retrieve=read",))
+    _, (with_tools, without), _ = asked("p", *refused, message=POLISH, top_k=8, tokens=900)
+    _, (plain,), _ = asked("p", Say("With lemon [1]."), message=POLISH, top_k=8, tokens=900, steps=("retrieve=read",))
     assert without["messages"] == plain["messages"]
     assert len(with_tools["messages"][-1]["content"]) < len(without["messages"][-1]["content"])
     assert "only named" not in without["messages"][-1]["content"]

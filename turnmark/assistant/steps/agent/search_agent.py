@@ -28,7 +28,7 @@ from turnmark.assistant.llm.prompts.structured_output import WrittenText, comple
 from turnmark.assistant.llm.prompts.tool_definitions import MAX_NAME_CHARACTERS, Result
 from turnmark.assistant.steps.agent.document_tools import DocumentTools
 from turnmark.assistant.steps.answer.answer_llm import draft_of_model, turn_prompt
-from turnmark.assistant.steps.retrieve.retrieve_sections import SectionSearch, interleave
+from turnmark.assistant.steps.retrieve.retrieve_sections import MIN_HITS, SectionSearch, hits_of_parts, interleave
 from turnmark.assistant.steps.step_results import (
     Assessment,
     Draft,
@@ -52,8 +52,8 @@ of the first search divided by `RESULT_DIVISOR`."""
 FIRST_SEARCH_SHARE = 0.7
 """Share of the limit of tokens that the sections of the first search may have; further hits are only named, since the
 model can read them by their number."""
-MIN_HITS, MIN_SCORE_SHARE = 3, 0.5
-"""Minimum hits of the first search that are shown, and minimum share of the best score for further ones."""
+MIN_SCORE_SHARE = 0.5
+"""Minimum share of the best score for hits that are shown after the first `MIN_HITS`, while there is room."""
 MIN_RESULT_TOKENS = 1500
 """Minimum tokens of results that the context must have room for; with less room, no tools are offered."""
 _NAVIGATION = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
@@ -73,6 +73,10 @@ class ToolSearch(SectionSearch):
         """Return the hits of each part that are near its best one, without navigation pages if there are others."""
         hits = interleave(_near_best(part.hits) for part in parts)
         return [hit for hit in hits if not is_navigation(hit.passage)] or hits
+
+    def further_hits(self, parts: Sequence[PartEvidence]) -> Sequence[Hit]:
+        """Return all hits but those of navigation pages."""
+        return [hit for hit in hits_of_parts(parts) if not is_navigation(hit.passage)]
 
     def long_tables(self, turn: Turn) -> TableStore | None:
         """Return the tables that are shown in part if they are long, or None if the model cannot compute over them."""

@@ -34,6 +34,11 @@ TOKENS_PER_FURTHER_PART = 800
 """Tokens of sections that each further part of a message adds to the limit."""
 TABLE_SEARCH_DEPTH = 30
 """Number of hits whose tables are kept, since the vector of a passage says little about one row of its table."""
+MIN_HITS, MAX_HITS_WITHOUT_PHRASE, HITS_PER_PHRASE = 3, 6, 3
+"""Minimum hits that are shown; maximum hits that are kept if no search phrase finds them; hits of a phrase that count
+as found."""
+MIN_FILLED_SHARE = 0.6
+"""Share of the room that sections fill before further hits are only named."""
 MIN_SOURCES_TO_EXTEND = 2
 """Minimum sources from one document for which the passages next to them are read, too."""
 MIN_REPEATED_SHARE = 0.8
@@ -99,7 +104,13 @@ class SingleSearch:
             found = _search_compound(turn, turn.retriever, understood, max(turn.top_k, self.depth))
         else:
             found = _search_single(turn, turn.retriever, understood, max(turn.top_k, self.depth))
+        if turn.evidence is None and turn.retriever is not None:
+            found = replace(found, parts=tuple(self.sift(turn.retriever, understood, part) for part in found.parts))
         return replace(found, hits=tuple(self.choose_evidence(turn, found.parts)))
+
+    def sift(self, retriever: Retriever, understood: UnderstoodMessage, part: PartEvidence) -> PartEvidence:  # noqa: ARG002
+        """Return a part with the hits that are kept."""
+        return part
 
     def choose_evidence(self, turn: Turn, parts: Sequence[PartEvidence]) -> Sequence[Hit]:  # noqa: ARG002
         """Return the evidence in the order of its numbers, the best hit of each part first."""
@@ -134,6 +145,23 @@ class SectionSearch(SingleSearch):
     adds_adjacent = True
     """Whether passages next to the sections are shown, too."""
 
+    def sift(self, retriever: Retriever, understood: UnderstoodMessage, part: PartEvidence) -> PartEvidence:
+        """Keep the first hits, the first hit of each search phrase, and further hits that a phrase found, too.
+
+        The fusion loses a section that only one phrase finds.
+        """
+        if not part.phrases:
+            return part
+        queries = [Query(text=phrase, standalone=True, where=understood.where) for phrase in part.phrases]
+        results = retriever.search(queries, HITS_PER_PHRASE)
+        found = {hit.passage.id for hits in results for hit in hits}
+        kept = [hit for rank, hit in enumerate(part.hits) if rank < MAX_HITS_WITHOUT_PHRASE or hit.passage.id in found]
+        lowest = min((hit.score for hit in kept), default=0.0)  # scores of another search cannot be compared
+        first = [hits[0].model_copy(update={"score": lowest}) for hits in results if hits]
+        known = {hit.passage.id for hit in kept}
+        new = [hit for hit in first if hit.passage.id not in known]
+        return replace(part, hits=tuple(drop_repeats([*kept[:MIN_HITS], *new, *kept[MIN_HITS:]])))
+
     def choose_evidence(self, turn: Turn, parts: Sequence[PartEvidence]) -> Sequence[Hit]:
         """Return the sections, within the limit of tokens; given evidence stays as it is."""
         hits = self.hits_to_read(parts)
@@ -141,12 +169,26 @@ class SectionSearch(SingleSearch):
             return hits
         long = self.long_tables(turn)
         tokens = round(self.tokens_share * (turn.config.tokens + TOKENS_PER_FURTHER_PART * (len(parts) - 1)))
-        few = limit_rows(long, hits) if long else hits
-        return read_sections(turn, parts, few, tokens, long=long, adjacent=self.adds_adjacent)
+        shown = {hit.passage.id for hit in hits}
+        further = [hit for hit in self.further_hits(parts) if hit.passage.id not in shown]
+        while True:
+            few = limit_rows(long, hits) if long else hits
+            if not further or self._fills(turn, few, tokens, long):
+                return read_sections(turn, parts, few, tokens, long=long, adjacent=self.adds_adjacent)
+            hits = [*hits, further.pop(0)]
+
+    def _fills(self, turn: Turn, hits: Sequence[Hit], tokens: int, long: TableStore | None) -> bool:
+        """Return whether the sections of hits use so much of the room that further hits are only named."""
+        sections = grow_sections(turn.retriever, hits, tokens, long, adjacent=self.adds_adjacent)
+        return sum(_token_cost(hit.passage) for hit in sections) >= MIN_FILLED_SHARE * tokens
 
     def hits_to_read(self, parts: Sequence[PartEvidence]) -> list[Hit]:
         """Return the hits to show, best first."""
         return hits_of_parts(parts)
+
+    def further_hits(self, parts: Sequence[PartEvidence]) -> Sequence[Hit]:  # noqa: ARG002
+        """Return the hits that are shown only while there is room."""
+        return ()
 
     def long_tables(self, turn: Turn) -> TableStore | None:  # noqa: ARG002
         """Return the tables that are shown in part if they are long, or None if sections contain all rows."""
