@@ -15,7 +15,7 @@ from turnmark.assistant.citations.provenance import provenance_lines
 from turnmark.assistant.llm.calls.protocols import ToolCall
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.assistant.sessions.conversation import SessionBegan, TurnAnswered, TurnRated, calls_line
-from turnmark.assistant.sessions.export import mtrag_files, transcript
+from turnmark.assistant.sessions.export import list_files, mtrag_files, transcript
 from turnmark.assistant.sessions.session_files import new_session, read_session
 from turnmark.assistant.steps.agent.document_tools import DocumentTools
 from turnmark.assistant.steps.agent.table_tools import MAX_HINT_ROWS, MAX_HINTS, MAX_RELATED_HINTS
@@ -202,9 +202,11 @@ def test_long_result_says_what_it_leaves_out(home, tmp_path) -> None:
     build_index(folder, "t", retriever="bm25")
     text = called(tools_over(), "sql", tokens=300, statement="SELECT name, value FROM long")
     assert count_tokens(text) <= 330
-    shown = sum("number" in line for line in text.splitlines())
+    shown = text.count("> number ")
+    assert "> 150 rows\n" in text
+    assert "> number 149 | 149" in text
     assert 20 < shown < 150
-    assert f"… and {150 - shown} more rows" in text
+    assert f"… {150 - shown} further rows …" in text
 
 
 def hints_for(message: str) -> str:
@@ -329,6 +331,19 @@ def test_session_and_exports_keep_statement_and_rows(tmp_path) -> None:
     task = json.loads(next(content for path, content in files.items() if path.name == "reference.jsonl"))
     assert task["contexts"][0]["text"] == "total\n1320"
     assert not any("qrels" in str(path) for path in files), "a computed result is no passage of the corpus"
+
+
+@pytest.mark.usefixtures("store")
+def test_transcripts_have_whole_lists_as_files(tmp_path) -> None:
+    listing = "SELECT supplier, net_amount AS paid FROM orders WHERE is_total = 0 ORDER BY row_number"
+    reply, _ = asked(running(listing), Say("Six orders, the first from Miller [2]."))
+    session = new_session(SessionBegan(index="t"))
+    session.record(TurnAnswered(turn=1, question=ASKED, reply=reply))
+    tables = Index.open("t").tables
+    assert tables is not None
+    [(path, text)] = list_files(read_session(session.name)[0].exchanges, tmp_path / "talk.md", tables).items()
+    assert path.name == f"talk-1-{reply.citations[0].n}.csv"
+    assert text.splitlines()[:3] == ["supplier,paid", "Miller,1200.5", "Smith,80.0"]
 
 
 @pytest.mark.usefixtures("store")

@@ -43,6 +43,7 @@ def documents(_: Scene | None, target: Path) -> None:
         for path in DEMO.joinpath("documents").glob(pattern):
             (target / path.parent.name).mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target / path.parent.name)
+    (target / "costs.csv").write_text("Team,Item,Amount\nNorth,Train,120.50\nSouth,Hotel,80\n", encoding="utf-8")
 
 
 def answers(name: str, words: int = 30) -> Maker:

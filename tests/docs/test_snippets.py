@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -47,8 +49,25 @@ def run(block: Block, scene: Scene, monkeypatch: pytest.MonkeyPatch, **changed: 
     for name, value in scene.environment.items():
         monkeypatch.setenv(name, value)
     names: dict[str, Any] = {"provider": provider()} if "provider" in text else {}
+    tree = ast.parse(text)
+    ran: set[int] = set()
+
+    def note_line(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code.co_filename != block.place:
+            return None
+        ran.update({frame.f_lineno} if event == "line" else ())
+        return note_line
+
+    before = sys.gettrace()
     with inside(scene.material):
-        exec(compile(ast.parse(text), block.place, "exec"), names)  # the text of the page is what is tested
+        sys.settrace(note_line)
+        try:
+            exec(compile(tree, block.place, "exec"), names)  # the text of the page is what is tested
+        finally:
+            sys.settrace(before)
+    bodies = [getattr(node, "body", []) for node in ast.walk(tree) if isinstance(node, ast.Module | ast.If | ast.For)]
+    # A statement below a condition that never holds is not tested.
+    assert {each.lineno for body in bodies for each in body} <= ran
     return names
 
 

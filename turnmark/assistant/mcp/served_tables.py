@@ -12,11 +12,14 @@ from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.core.untrusted import valid_text
 from turnmark.corpora.tables.column_types import CellValue
+from turnmark.retrieval.tables.sql_queries import MAX_ROWS
 from turnmark.retrieval.tables.table_records import Basis, StoredTable
 from turnmark.retrieval.tables.table_store import TableStore
 
 MAX_LISTED_TABLES, MAX_SAMPLE_ROWS = 20, 3
 """Maximum tables that `tables` describes, and the rows of each."""
+MAX_LISTED_ROWS = 10_000
+"""Maximum rows that one call of `sql` returns, for whole lists."""
 
 
 class TablesArguments(ToolArguments):
@@ -37,6 +40,7 @@ class SqlArguments(ToolArguments):
         description="one SELECT of SQLite with the names that `tables` lists; a column of numbers or ISO dates has its "
         "cells as shown in text_name; rows with is_total = 1 repeat others; number(text) and fold(text) are available"
     )
+    k: int = Field(default=MAX_ROWS, ge=1, le=MAX_LISTED_ROWS, description="the maximum number of rows")
 
 
 class DescribedTable(StoredTable):
@@ -104,7 +108,7 @@ class ServedTables:
     def sql(self, arguments: SqlArguments) -> SqlResult:
         """Run a statement over the tables of an index."""
         name, store = self._named(arguments.index)
-        result = store.run(valid_text(arguments.statement))
+        result = store.run(valid_text(arguments.statement), arguments.k)
         return SqlResult(
             index=name,
             statement=arguments.statement,

@@ -28,7 +28,7 @@ from turnmark.assistant.sessions.conversation import (
     cite,
     picture_line,
 )
-from turnmark.assistant.sessions.export import kiwi_files, mtrag_files, transcript
+from turnmark.assistant.sessions.export import kiwi_files, list_files, mtrag_files, transcript
 from turnmark.assistant.sessions.session_files import new_session
 from turnmark.assistant.steps.understand.question_kinds import defined_subject
 from turnmark.assistant.turn.assistant import Assistant
@@ -371,6 +371,10 @@ def export_chat(chat: TerminalChat, argument: str) -> None:
         files, note = kiwi_files(exchanges, path)
     else:
         files, note = {path: transcript(exchanges, name)}, ""
+        tables = chat.assistant.index.tables if chat.assistant.index else None
+        lists = list_files(exchanges, path, tables) if tables else {}
+        note = f"lists as CSV: {', '.join(one_line(file.name) for file in lists)}" if lists else ""
+        files |= lists
     shown = f"{count_phrase(len(files), 'file')} in {one_line(path)}" if benchmark else one_line(path)
     if any(file.exists() for file in files) and not chat.confirm(f"overwrite {shown}?"):
         raise RequestError(f"{shown}: would overwrite existing files; nothing was written (choose another name)")

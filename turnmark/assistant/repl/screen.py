@@ -42,7 +42,7 @@ from turnmark.assistant.sessions.conversation import (
 )
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.plural import count_phrase
-from turnmark.core.untrusted import ellipsize, escape_marks, make_printable, one_line
+from turnmark.core.untrusted import escape_marks, make_printable, one_line
 from turnmark.corpora.text.segmentation import lines
 from turnmark.retrieval.index.index_api import Index
 
@@ -55,8 +55,6 @@ _STATUS_AFTER_STEP = {
 }
 MAX_UNSUPPORTED_LINES = 3
 """Maximum sentences without support that are shown below an answer; `/why` shows all of them."""
-MAX_STATEMENT_CHARS = 300
-"""Maximum characters of a statement below the source that it computed; `/why N` shows all of it."""
 REDRAW_SECONDS = 0.08
 """Minimum seconds between two redraws of the unfinished paragraph."""
 
@@ -159,7 +157,7 @@ class TurnView:
             style = Style(dim=True, link=url or None)
             self._line(f"[{source.n}] {cite(source, section=not quoted)}", style, indent=2)
             if source.statement:
-                self._line(f"computed: {ellipsize(one_line(source.statement), MAX_STATEMENT_CHARS)}", indent=6)
+                self._line(f"computed: {one_line(source.statement)}", indent=6)
             if about_picture := picture_line(source):
                 link = picture_url(self._index, source) if self._moving else ""
                 self._line(about_picture, Style(dim=True, link=link or None), indent=6)

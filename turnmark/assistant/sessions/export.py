@@ -6,10 +6,12 @@ read.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,7 @@ from turnmark.assistant.llm.prompts.tool_definitions import is_computed
 from turnmark.assistant.sessions.conversation import Exchange, cite, messages, sources_used
 from turnmark.assistant.types import Citation
 from turnmark.assistant.wording.phrases import is_same_wording
-from turnmark.core.errors import RequestError
+from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.plural import count_phrase
 from turnmark.core.untrusted import CODE_SPAN, escape_markdown, escape_markdown_line, make_printable
 from turnmark.corpora.benchmarks.kiwi import INTERACTIONS
@@ -27,6 +29,7 @@ from turnmark.corpora.types import Passage
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index.index_api import Index
+    from turnmark.retrieval.tables.table_store import TableStore
 
 _ANSWERABILITY = {
     "answer": "ANSWERABLE",
@@ -39,6 +42,8 @@ _SPACES = re.compile(r"[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 # Code that needs no escaping: within a line, or a block whose lines all stay inside the surrounding list item.
 _INLINE = re.compile(r"(```|`)[^`\n]+\1")
 _BLOCK = re.compile(r"([ \t]*)```[^`\n]*\n(?:(?:\1[^\n]+)?\n)*\1```")
+MAX_FILE_ROWS = 100_000
+"""Maximum rows of a list that is exported as CSV."""
 _CODE_PLACE = "\x00"  # placeholder for code; printable text never contains it
 
 Row = dict[str, Any]
@@ -215,6 +220,33 @@ def transcript(exchanges: Sequence[Exchange], name: str) -> str:
         parts += [_footnote(f"{number}-{source.n}", source) for source in sources_used(reply)]
         parts.append("")
     return "\n".join(parts)
+
+
+def list_files(exchanges: Sequence[Exchange], transcript_path: Path, tables: TableStore) -> dict[Path, str]:
+    """Return a CSV file next to a transcript for each computed source with several rows, named after its footnote.
+
+    A statement that no longer runs over the index is left out.
+    """
+    files: dict[Path, str] = {}
+    for number, exchange in enumerate(exchanges, 1):
+        for source in sources_used(exchange.reply):
+            try:
+                result = tables.run(source.statement, MAX_FILE_ROWS) if source.statement else None
+            except TurnmarkError:
+                continue
+            if result is not None and len(result.rows) > 1:
+                lines = StringIO()
+                csv.writer(lines, lineterminator="\n").writerows(
+                    [result.columns, *([*map(_cell, row)] for row in result.rows)]
+                )
+                name = f"{transcript_path.stem}-{number}-{source.n}.csv"
+                files[transcript_path.with_name(name)] = lines.getvalue()
+    return files
+
+
+def _cell(value: object) -> object:
+    """Return a value for CSV. A spreadsheet program would compute with a text that begins with "="."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@")) else value
 
 
 def _footnote(name: str, source: Citation) -> str:

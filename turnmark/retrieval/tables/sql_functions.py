@@ -4,23 +4,87 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from functools import lru_cache
+from collections.abc import Sequence
+from functools import cache, lru_cache, partial
+from statistics import stdev
+from typing import Any
 
-from turnmark.corpora.tables.cell_numbers import read_number
+from turnmark.corpora.tables.cell_numbers import is_common_unit, read_number
 from turnmark.corpora.text.segmentation import fold_name
 from turnmark.retrieval.tables.sql_names import remove_accents
 
+DATE_FUNCTIONS = ("date", "datetime", "julianday", "strftime", "time", "unixepoch")
+_PARTIAL_DATE = re.compile(r"[12]\d{3}(?:-\d\d)?")
+_GLOB_TOKEN = re.compile(r"\[\^?.[^\]]*\]|.", re.DOTALL)
 _MAX_TEXT = 10_000  # characters of a value that a function reads
 
 
 def add_functions(db: sqlite3.Connection) -> None:
-    """Add `number`, `fold` and a LIKE that ignores case in every script to a connection."""
+    """Add functions of our own to a connection, and replace some of SQLite's by safer ones."""
     db.create_function("number", 1, _number, deterministic=True)
     db.create_function("fold", 1, fold, deterministic=True)
-    # SQLite's own LIKE ignores the case of English letters only, and some patterns keep it busy for hours, during
-    # which it cannot be interrupted.
+    # SQLite's own LIKE ignores the case of English letters only, and some patterns of LIKE and GLOB keep it busy for
+    # hours, during which it cannot be interrupted.
     db.create_function("like", 2, _is_like, deterministic=True)
     db.create_function("like", 3, _is_like, deterministic=True)
+    db.create_function("glob", 2, _is_glob, deterministic=True)
+    aggregates: tuple[tuple[str, int, Any], ...] = (
+        ("median", 1, _Quantile), ("quantile", 2, _Quantile), ("stddev", 1, _StandardDeviation),
+    )  # fmt: skip
+    for aggregate, arguments, kind in aggregates:
+        db.create_aggregate(aggregate, arguments, kind)
+    for name in DATE_FUNCTIONS:
+        db.create_function(name, -1, partial(_with_whole_dates, name))
+
+
+def _with_whole_dates(name: str, *values: object) -> Any:
+    """Call a date function of SQLite, which would read a year such as 1904 as a day number and refuse 1904-10."""
+    whole = [_whole_date(value) for value in values]
+    return _plain().execute(f"SELECT {name}({', '.join('?' * len(whole))})", whole).fetchone()[0]
+
+
+@cache
+def _plain() -> sqlite3.Connection:
+    """Return a connection with SQLite's own functions."""
+    return sqlite3.connect(":memory:", check_same_thread=False)
+
+
+def _whole_date(value: object) -> object:
+    """Return the first day of a year or a month; any other value as it is."""
+    text = str(value)
+    return f"{text}-01-01"[:10] if _PARTIAL_DATE.fullmatch(text) else value
+
+
+class _Quantile:
+    """The value below which a share of numbers lies, interpolated; by default the median."""
+
+    def __init__(self) -> None:
+        self._numbers: list[float] = []
+        self._share = 0.5
+
+    def step(self, value: object, share: object = 0.5) -> None:
+        """Add a value. Values that are no numbers are ignored, as by SQLite's `avg`."""
+        if isinstance(share, int | float):
+            self._share = min(max(share, 0.0), 1.0)
+        if isinstance(value, int | float):
+            self._numbers.append(value)
+
+    def finalize(self) -> float | None:
+        """Return the quantile, or None without numbers."""
+        if not self._numbers:
+            return None
+        numbers = sorted(self._numbers)
+        place = self._share * (len(numbers) - 1)
+        below, above = numbers[int(place)], numbers[min(int(place) + 1, len(numbers) - 1)]
+        return below + (above - below) * (place - int(place))
+
+
+class _StandardDeviation(_Quantile):
+    """The standard deviation of a sample."""
+
+    def finalize(self) -> float | None:
+        """Return the standard deviation, or None with fewer than two numbers."""
+        return stdev(self._numbers) if len(self._numbers) > 1 else None
 
 
 def _number(value: object) -> int | float | None:
@@ -34,7 +98,10 @@ def _number(value: object) -> int | float | None:
         shown = read_number(first.group().strip("(")) if first else None
     if shown is None:
         return None
-    return shown.point if shown.point is not None else shown.comma
+    # An amount such as "4.829 €" has no three decimals.
+    if isinstance(shown.comma, int) and shown.is_ambiguous and is_common_unit(shown.unit):
+        return shown.comma
+    return shown.comma if shown.point is None else shown.point
 
 
 def fold(value: object) -> str | None:
@@ -49,7 +116,18 @@ def _is_like(pattern: object, value: object, escape: object = None) -> bool | No
     if pattern is None or value is None:
         return None
     pieces = _like_pieces(str(pattern)[:_MAX_TEXT], str(escape) if escape else "")
-    text = fold_name(str(value)[: 100 * _MAX_TEXT])
+    return _match_pieces(pieces, fold_name(str(value)[: 100 * _MAX_TEXT]))
+
+
+def _is_glob(pattern: object, value: object) -> bool | None:
+    """Return whether a value matches a pattern of GLOB."""
+    if pattern is None or value is None:
+        return None
+    return _match_pieces(_glob_pieces(str(pattern)[:_MAX_TEXT]), str(value)[: 100 * _MAX_TEXT])
+
+
+def _match_pieces(pieces: Sequence[re.Pattern[str]], text: str) -> bool:
+    """Return whether a text consists of pieces in this order, with any characters between them."""
     first, *rest = pieces
     match = first.match(text)
     if match is None:
@@ -65,6 +143,21 @@ def _is_like(pattern: object, value: object, escape: object = None) -> bool | No
     return any(
         found.end() == len(text) for found in [rest[-1].match(text, max(at, len(text) - _length(rest[-1])))] if found
     )
+
+
+@lru_cache(maxsize=500)
+def _glob_pieces(pattern: str) -> tuple[re.Pattern[str], ...]:
+    """Return the parts of a pattern of GLOB between its `*`; `?` is any character, and `[^a-z]` a set."""
+    pieces = [""]
+    for token in _GLOB_TOKEN.findall(pattern):
+        if token == "*":
+            pieces.append("")
+        elif len(token) > 1:
+            inner = re.sub(r"[\\\[&~|]", r"\\\g<0>", token[1:-1].removeprefix("^"))
+            pieces[-1] += f"[{'^' * (token[1] == '^')}{inner}]"
+        else:
+            pieces[-1] += "." if token == "?" else re.escape(token)
+    return tuple(re.compile(piece, re.DOTALL) for piece in pieces)
 
 
 @lru_cache(maxsize=500)
@@ -86,4 +179,5 @@ def _like_pieces(pattern: str, escape: str) -> tuple[re.Pattern[str], ...]:
 
 def _length(piece: re.Pattern[str]) -> int:
     """Return the number of characters that a part of a pattern matches."""
-    return len(re.sub(r"\\(.)", r"\1", piece.pattern, flags=re.DOTALL))
+    bare = re.sub(r"\\(.)", "x", piece.pattern, flags=re.DOTALL)
+    return len(re.sub(r"\[\^?.[^\]]*\]", "x", bare, flags=re.DOTALL))

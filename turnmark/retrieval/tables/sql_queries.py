@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +32,10 @@ MAX_SECONDS = 5.0
 MAX_WAITED_SECONDS = 30.0
 """Maximum time of a statement by the clock, on a machine that is busy with other work."""
 MAX_ROWS = 200
+LAST_ROWS = 3
+"""Number of the last rows of a longer result that are returned."""
+MAX_NOISE = 1e-13
+"""Maximum share of a number by which rounding to 12 digits may change it; a greater change may be of its digits."""
 MAX_CHARACTERS = 20_000
 """Maximum characters of a result; further rows are left out."""
 MAX_VALUE_CHARACTERS = 2_000
@@ -55,10 +59,10 @@ _LIMITS = {
 }
 _FUNCTIONS = frozenset(
     """abs avg ceil ceiling char coalesce count cume_dist date datetime degrees dense_rank exp first_value floor fold
-    format group_concat hex ifnull iif instr julianday lag last_value lead length like ln log log10 log2 lower ltrim max
-    min mod nth_value ntile nullif number percent_rank pi pow power printf radians rank replace round row_number rtrim
-    sign sqrt strftime string_agg substr substring sum time total trim trunc typeof unicode unixepoch upper acos asin
-    atan atan2 cos sin tan""".split()
+    format glob group_concat hex ifnull iif instr julianday lag last_value lead length like ln log log10 log2 lower
+    ltrim max median min mod nth_value ntile nullif number percent_rank pi pow power printf quantile radians rank
+    replace round row_number rtrim sign sqrt stddev strftime string_agg substr substring sum time total trim trunc
+    typeof unicode unixepoch upper acos asin atan atan2 cos sin tan""".split()
 )
 MAX_ATTACHED = 10
 """Maximum number of files that SQLite opens together."""
@@ -108,11 +112,14 @@ class _Watch:
         return time.thread_time() - self.began > MAX_SECONDS or time.monotonic() - self.began_clock > MAX_WAITED_SECONDS
 
 
-def run_statement(files: Mapping[str, Path], stored: Sequence[StoredTable], text: str) -> QueryResult:
+def run_statement(
+    files: Mapping[str, Path], stored: Sequence[StoredTable], text: str, most: int = MAX_ROWS
+) -> QueryResult:
     """Run one SELECT and return its result with the rows that it rests on.
 
     Args:
         files: schema -> file with its tables; a single file has the schema `main`.
+        most: maximum number of rows, with at most `MAX_CHARACTERS` for every `MAX_ROWS`.
 
     Raises:
         RequestError: the statement is wrong, is not allowed, or exceeds a limit. For a wrong name, the message lists
@@ -124,10 +131,10 @@ def run_statement(files: Mapping[str, Path], stored: Sequence[StoredTable], text
     watch = _Watch(tables, statement.defined_names())
     with _connection(files, statement) as db:
         _guard(db, watch)
-        columns, rows, cut = _fetch_rows(db, statement, watch)
+        result = _fetch_rows(db, statement, watch, most)
         read = [table for table in tables.values() if table.name in watch.read]
         basis, reason = _basis(db, statement, read, watch)
-    return QueryResult(columns=columns, rows=rows, cut=cut, tables=tuple(read), basis=basis, no_basis=reason)
+    return result.model_copy(update={"tables": tuple(read), "basis": basis, "no_basis": reason})
 
 
 def _key(table: StoredTable) -> str:
@@ -166,25 +173,25 @@ def _guard(db: sqlite3.Connection, watch: _Watch) -> None:
     db.set_progress_handler(watch.is_over, _STEPS_PER_CHECK)
 
 
-def _fetch_rows(
-    db: sqlite3.Connection, statement: Statement, watch: _Watch
-) -> tuple[tuple[str, ...], tuple[tuple[CellValue, ...], ...], int]:
-    """Return the names of the columns, the rows within the limits, and the number of further rows."""
+def _fetch_rows(db: sqlite3.Connection, statement: Statement, watch: _Watch, most: int) -> QueryResult:
+    """Return the rows within the limits, the number of further rows, and the last of them."""
     try:
         cursor = db.execute(statement.text)
         columns = tuple(str(each[0]) for each in cursor.description or ())
         rows: list[tuple[CellValue, ...]] = []
-        room, cut = MAX_CHARACTERS, 0
+        last: deque[tuple[CellValue, ...]] = deque(maxlen=LAST_ROWS)
+        room, cut = MAX_CHARACTERS * max(1, most // MAX_ROWS), 0
         for raw in cursor:
             row = tuple(map(_value, raw))
             room -= sum(len(str(value)) for value in row)
-            if cut or len(rows) >= MAX_ROWS or (room < 0 and rows):
+            if cut or len(rows) >= most or (room < 0 and rows):
                 cut += 1
+                last.append(row)
                 if cut >= MAX_COUNTED_ROWS:
                     break
             else:
                 rows.append(row)
-        return columns, tuple(rows), cut
+        return QueryResult(columns=columns, rows=tuple(rows), cut=cut, last_rows=tuple(last))
     except (sqlite3.Error, sqlite3.Warning, MemoryError, OverflowError, ValueError) as error:
         raise _explain_error(error, statement, watch) from error
 
@@ -194,7 +201,15 @@ def _value(value: Any) -> CellValue:
         value = value.decode("utf-8", "replace")
     if isinstance(value, str) and len(value) > MAX_VALUE_CHARACTERS:
         return f"{value[:MAX_VALUE_CHARACTERS]}…"
-    return value if isinstance(value, str | int | float) else None
+    if isinstance(value, float):
+        return round_computed(value)
+    return value if isinstance(value, str | int) else None
+
+
+def round_computed(value: float) -> float:
+    """Remove the noise of computed numbers in the last digits: 0.3 for 0.30000000000000004."""
+    rounded = float(f"{value:.12g}")
+    return rounded if abs(rounded - value) <= MAX_NOISE * abs(value) else float(f"{value:.15g}")
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------

@@ -88,6 +88,7 @@ class QueryResult(Record):
     columns: tuple[str, ...] = Field(description="names of the columns")
     rows: tuple[tuple[CellValue, ...], ...] = Field(description="values as SQLite returns them")
     cut: int = Field(default=0, description="number of rows that were left out because of the limits")
+    last_rows: tuple[tuple[CellValue, ...], ...] = Field(default=(), description="the last of the rows left out")
     tables: tuple[StoredTable, ...] = Field(default=(), description="the tables that were read")
     basis: tuple[Basis, ...] = Field(default=(), description="the rows that the result rests on, by table")
     no_basis: str = Field(default="", description="why the rows that the result rests on are not known; else empty")

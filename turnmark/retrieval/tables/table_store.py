@@ -14,7 +14,7 @@ from turnmark.corpora.types import Passage
 from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.tables.search_words import match_both_numbers, remove_plural, search_words
 from turnmark.retrieval.tables.sql_names import quote_if_needed, quote_name, schema_names
-from turnmark.retrieval.tables.sql_queries import run_statement
+from turnmark.retrieval.tables.sql_queries import MAX_ROWS, run_statement
 from turnmark.retrieval.tables.table_records import MAX_WHOLE_ROWS, QueryResult, StoredTable, TableColumn, TablePart
 from turnmark.retrieval.tables.tables_db import damage_error, numbers_where, parse_columns, read_rows
 
@@ -168,14 +168,17 @@ class TableStore:
         ]
         return [(columns[at], cell) for at, cell in read_rows(part.path, " UNION ALL ".join(selects), [within])]
 
-    def run(self, statement: str) -> QueryResult:
+    def run(self, statement: str, most: int = MAX_ROWS) -> QueryResult:
         """Run one SELECT over the tables (`turnmark.retrieval.tables.sql_queries`).
+
+        Args:
+            most: maximum number of rows.
 
         Raises:
             RequestError: the statement is wrong, refused or takes too much; the message says which names exist.
         """
         files = {self._schema_of[part.name]: part.path for part in self.parts}
-        return run_statement(files, self.tables(), statement)
+        return run_statement(files, self.tables(), statement, most)
 
 
 def _rank_tables(path: Path, tokens: Sequence[str]) -> list[tuple[int, float]]:

@@ -175,6 +175,9 @@ def _shows(passage: Passage, table: StoredTable) -> bool:
 def _remarks(statement: str, result: QueryResult) -> Iterator[str]:
     """Yield what the model should know about a result: totals among the rows, units, unreadable cells, no match."""
     names = set(re.findall(r"\w+", statement.lower()))
+    count = len(result.rows) + result.cut
+    if count > MAX_WHOLE_ROWS:
+        yield f"Do not list all {count:,} rows: give their number and some. /export writes them to a file."
     for table in result.tables:
         basis = next((each for each in result.basis if each.table == table.name), None)
         totals = 0 if "is_total" in names else table.totals if result.no_basis else basis.totals if basis else 0

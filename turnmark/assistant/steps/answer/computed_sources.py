@@ -8,11 +8,15 @@ from turnmark.assistant.citations.provenance import format_cell_value
 from turnmark.assistant.llm.prompts.context_budget import shorten
 from turnmark.assistant.llm.prompts.tool_definitions import MAX_ARGUMENT_CHARACTERS, SQL_ID, fitting_lines, short_line
 from turnmark.core.plural import count_phrase
+from turnmark.corpora.tables.column_types import CellValue
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.tables.table_records import QueryResult, StoredTable
+from turnmark.retrieval.tables.sql_queries import LAST_ROWS
+from turnmark.retrieval.tables.table_records import MAX_WHOLE_ROWS, QueryResult, StoredTable
 
 MAX_CELL_CHARACTERS = 200
 """Maximum characters of a cell that is shown to a model."""
+MAX_SHOWN_ROWS = MAX_WHOLE_ROWS
+"""Maximum first rows of a result that are shown."""
 
 
 def computed_source(statement: str, text: str, tables: Sequence[StoredTable]) -> Passage:
@@ -36,18 +40,26 @@ def computed_source(statement: str, text: str, tables: Sequence[StoredTable]) ->
 
 
 def format_rows(result: QueryResult, tokens: int) -> str:
-    """Return the rows of a result as text, as many as fit, below their column names."""
+    """Return the rows of a result as text below their column names; of a long one, its number, first and last rows."""
+    count = len(result.rows) + result.cut
+    last = (result.last_rows or result.rows)[-LAST_ROWS:]
 
     def lines(most: int) -> list[str]:
-        shown = [" | ".join(result.columns)]
-        for row in result.rows[:most]:
-            shown.append(" | ".join(short_line(format_cell_value(value), MAX_CELL_CHARACTERS) for value in row))
-        left = len(result.rows) - most + result.cut
-        return shown + ([f"… and {count_phrase(left, 'more row')}"] if left > 0 else [])
+        first = result.rows[:most]
+        left = count - len(first) - len(last)
+        if left <= 0:
+            first, left = (*result.rows, *result.last_rows), 0
+        text = [f"{count:,} rows"] * (count > 1)
+        text += [" | ".join(result.columns), *map(_line, first)]
+        return [*text, f"… {count_phrase(left, 'further row')} …", *map(_line, last)] if left else text
 
     if not result.rows:
         return f"{' | '.join(result.columns)}\n(no rows)"
-    return shorten("\n".join(fitting_lines(lines, len(result.rows), tokens)), tokens)
+    return shorten("\n".join(fitting_lines(lines, min(len(result.rows), MAX_SHOWN_ROWS), tokens)), tokens)
+
+
+def _line(row: Sequence[CellValue]) -> str:
+    return " | ".join(short_line(format_cell_value(value), MAX_CELL_CHARACTERS) for value in row)
 
 
 def table_place(table: StoredTable) -> str:
