@@ -40,7 +40,7 @@ def test_a_run_and_its_files(benchmark_root, tmp_path, opener, check_run):
     assert samples[0].query == "who made the bell"
     assert [context.document_id for context in samples[0].contexts] == ["p6", "p1", "p2", "p4"]
     scores = {(s.id, s.metric): s for s in lines(run / "scores.jsonl", Score)}
-    assert len(scores) == 7 * 8
+    assert len(scores) == 7 * 14
     assert scores["c1<::>1", "recall@1"].value == 0.0
     assert scores["c1<::>1", "recall@3"].value == 1.0
     assert summary.metrics["recall@3"].n == 7

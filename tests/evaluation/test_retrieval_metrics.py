@@ -41,6 +41,9 @@ def test_recall_and_ndcg_match_hand_computed_values():
     assert scores["recall@1"] == pytest.approx(1 / 3)
     assert scores["recall@3"] == pytest.approx(1 / 3)
     assert scores["recall@5"] == pytest.approx(2 / 3)
+    assert [scores[f"precision@{k}"] for k in (1, 3, 5, 10)] == pytest.approx([1, 1 / 3, 2 / 5, 2 / 10])
+    assert scores["map@10"] == pytest.approx((1 / 1 + 2 / 4) / 3)
+    assert scores["mrr@10"] == 1.0
     assert scores["ndcg@1"] == pytest.approx(1.0)
     assert scores["ndcg@3"] == pytest.approx(1 / ideal)
     assert scores["ndcg@5"] == pytest.approx((1 + 1 / math.log2(5)) / ideal)
@@ -57,7 +60,8 @@ def test_queries_without_results_count_as_0_and_without_labels_are_ignored():
 def test_metrics_match_ir_measures(qrels, run):
     ours = score_lists(qrels, lists_of(run))
     measures: dict[str, Any] = {f"{name}@{k}": measure @ k for name, measure in
-        (("recall", ir_measures.R), ("ndcg", ir_measures.nDCG)) for k in (1, 3, 5, 10)}  # fmt: skip
+        (("recall", ir_measures.R), ("ndcg", ir_measures.nDCG), ("precision", ir_measures.P))
+        for k in (1, 3, 5, 10)} | {"map@10": ir_measures.AP @ 10, "mrr@10": ir_measures.RR}  # fmt: skip
     names = {str(measure): name for name, measure in measures.items()}
     theirs = {
         (value.query_id, names[str(value.measure)]): value.value

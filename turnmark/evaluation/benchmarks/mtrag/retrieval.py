@@ -47,7 +47,14 @@ from turnmark.evaluation.tasks.task import Task, choose_domains
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 CUTOFFS = (1, 3, 5, 10)
-METRIC_NAMES = tuple(f"{name}@{k}" for name in ("recall", "ndcg") for k in CUTOFFS)
+TREC_MEASURES = {
+    **{f"{name}@{k}": f"{trec}_{k}" for name, trec in (("recall", "recall"), ("ndcg", "ndcg_cut")) for k in CUTOFFS},
+    **{f"precision@{k}": f"P_{k}" for k in CUTOFFS},
+    "map@10": "map_cut_10",
+    "mrr@10": "recip_rank",  # lists have ten passages
+}
+"""Metric -> its measure in trec_eval."""
+METRIC_NAMES = tuple(TREC_MEASURES)
 INSTRUMENT = "pytrec_eval"
 LIST_LENGTH = 10
 """Number of passages kept for each query: the largest cutoff of the metrics."""
@@ -79,19 +86,20 @@ def score_lists(
     if not judged:
         return {}
     cutoffs = ",".join(map(str, CUTOFFS))
-    evaluator = pytrec_eval.RelevanceEvaluator(judged, {f"recall.{cutoffs}", f"ndcg_cut.{cutoffs}"})
+    measures = {f"{name}.{cutoffs}" for name in ("recall", "ndcg_cut", "P")} | {"map_cut.10", "recip_rank"}
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, measures)
     run: dict[str, dict[str, float]] = {}
     for query in judged:
         passages = lists.get(query)
         if passages:
-            run[query] = {passage.document_id: float(passage.score) for passage in passages}
+            first = sort_passages(passages)[:LIST_LENGTH]
+            run[query] = {passage.document_id: float(passage.score) for passage in first}
     evaluated = evaluator.evaluate(run) if run else {}
-    trec_names = {name: name.replace("recall@", "recall_").replace("ndcg@", "ndcg_cut_") for name in METRIC_NAMES}
-    zeros = dict.fromkeys(trec_names.values(), 0.0)
+    zeros = dict.fromkeys(TREC_MEASURES.values(), 0.0)
     scores: dict[str, dict[str, float]] = {}
     for query in judged:
         values = evaluated.get(query, zeros)
-        scores[query] = {name: float(values[trec_name]) for name, trec_name in trec_names.items()}
+        scores[query] = {name: float(values[trec_name]) for name, trec_name in TREC_MEASURES.items()}
     return scores
 
 
