@@ -60,7 +60,7 @@ def alter(statement: str) -> Callable[[Path], object]:
     [
         ("passages.db", alter("UPDATE passages SET text = 'another text' WHERE key = 2")),
         ("passages.db", alter("UPDATE passages SET path = 'another.md' WHERE key = 2")),
-        ("passages.db", alter("UPDATE postings SET \"values\" = x'0900' WHERE term = 'red'")),
+        ("passages.db", alter("UPDATE postings SET packed = x'0101090000' WHERE term = 'red'")),
         (rows_file(1), flip),
         (rows_file(1), Path.unlink),
     ],

@@ -129,7 +129,7 @@ def test_splade_index_is_listed_searched_and_updated(notes, model, turnmark):
             assert np.array_equal(weights, old[passage][1])
     assert verify_index(open_index("n")) == []
     with closing(sqlite3.connect(open_index("n").files / "passages.db")) as db, db:
-        db.execute('UPDATE sparse_postings SET "values" = x\'0000\' WHERE length("values") = 2')
+        db.execute("UPDATE sparse_postings SET packed = x'01020000' WHERE length(packed) = 4")
     assert any("postings" in problem for problem in verify_index(open_index("n")))
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from tests.retrieval.conftest import write
 from turnmark.core.errors import TurnmarkError
@@ -24,11 +23,16 @@ from turnmark.retrieval.index.components import verify_index
 from turnmark.retrieval.index.encoded_values import EncodedValues
 from turnmark.retrieval.index.encoders import Encoder
 from turnmark.retrieval.ranking.vectors import (
+    ID_COUNT,
     IDS_FILE,
+    TOKENS_PER_VECTOR,
     VECTORS_FILE,
     FlatVectors,
     TokenIndex,
+    pack_signs,
     pack_tokens,
+    pool_signs,
+    round_vectors,
     run_on_cores,
     unpack_tokens,
 )
@@ -97,7 +101,6 @@ def test_large_indexes_find_nearly_the_same_by_signs(tmp_path: Path, monkeypatch
     queries = vectors[:20] + unit_vectors(6, 20, 96) * 0.7
     queries /= np.linalg.norm(queries, axis=1, keepdims=True)
     exact = opened(tmp_path, vectors)
-    monkeypatch.setattr("turnmark.retrieval.ranking.vectors.FLAT_LIMIT", 1000)
     monkeypatch.setattr("turnmark.retrieval.ranking.vectors.MIN_CANDIDATES", 300)
     by_signs = FlatVectors(tmp_path, np.arange(3000), 96)
     for all_rows, some in zip(exact.nearest(queries, 1), by_signs.nearest(queries, 1), strict=True):
@@ -121,17 +124,16 @@ def test_reports_a_missing_or_wrong_file_as_damage(notes: Path) -> None:
 
 
 @given(st.integers(0, 500), st.integers(1, 600), st.integers(1, 90))
-def test_slices_cover_every_row_once_and_begin_at_steps(rows, apiece, step):
+def test_blocks_cover_every_row_once(rows, apiece, block):
     lock, stretches = threading.Lock(), list[slice]()
 
     def work(part: slice) -> None:
         with lock:
             stretches.append(part)
 
-    run_on_cores(rows, work, rows_per_core=apiece, step=step)
+    run_on_cores(rows, work, block=block, rows_per_core=apiece)
     assert sorted(row for part in stretches for row in range(part.start, part.stop)) == list(range(rows))
-    assert all(part.start % step == 0 for part in stretches)
-    assert rows >= apiece or len(stretches) == 1, "a few rows are one core's"
+    assert all(part.start % block == 0 and part.stop in (part.start + block, rows) for part in stretches)
 
 
 @pytest.mark.data
@@ -143,7 +145,6 @@ def test_recall_by_signs_against_exact_search(real_data: Path, kept_home: Path, 
     index = corpus_index(root / "corpora" / "passage_level" / f"{domain}.jsonl", "dense")
     vectors = index.embedder.encode(list(load_queries(root, domain, "last-turn").data.values()), "query")
     exact = list(index.nearest(vectors, 100, {}))
-    monkeypatch.setattr("turnmark.retrieval.ranking.vectors.FLAT_LIMIT", 0)
     monkeypatch.setattr("turnmark.retrieval.ranking.vectors.MIN_CANDIDATES", 0)
     by_signs = FlatVectors(index.files, index.rows.slots, index.embedder.dimension).nearest(vectors, 100)
     pairs = zip(by_signs, exact, strict=True)
@@ -174,21 +175,35 @@ def written(folder: Path, texts: Texts, slots: Sequence[int] | None = None) -> T
     return TokenIndex(folder, np.array(range(len(texts)) if slots is None else slots), dimension)
 
 
-@given(
-    arrays.arrays(
-        np.float32,
-        st.tuples(st.integers(0, 6), st.integers(1, 20)),
-        elements=st.floats(-1, 1, width=32, allow_nan=False),
-    )
-)
-def test_packed_tokens_unpack_to_signs(vectors: np.ndarray) -> None:
-    ids = np.arange(len(vectors), dtype=np.int32)
+@given(st.integers(0, 20), st.integers(1, 20), st.integers(0, 1000))
+def test_packed_tokens_unpack_to_pooled_signs_and_distinct_ids(tokens: int, dimension: int, seed: int) -> None:
+    ((vectors, ids),) = made([tokens], dimension, seed)
     signs, back = unpack_tokens(pack_tokens(vectors, ids))
-    assert back.tolist() == ids.tolist()
-    assert np.unpackbits(signs, axis=1, count=vectors.shape[1]).tolist() == (vectors > 0).astype(int).tolist()
+    assert back.tolist() == sorted(set(ids.tolist()))
+    assert len(signs) <= -(-tokens // TOKENS_PER_VECTOR)
+    assert bool(len(signs)) == bool(tokens)
+    unpacked = unpack_tokens(pack_signs(signs, back, dimension))
+    assert (unpacked[0].tolist(), unpacked[1].tolist()) == (signs.tolist(), back.tolist())
 
 
-def test_best_cosines_equal_a_plain_loop(tmp_path: Path) -> None:
+def test_similar_token_vectors_are_pooled() -> None:
+    first, second = np.packbits([[1, 1, 1, 1, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1, 1]], axis=1)
+    one_off = np.packbits([[1, 1, 1, 0, 0, 0, 0, 0]], axis=1)[0]
+    pooled = pool_signs(np.array([first, second, one_off, first, second, second]), 8)
+    assert sorted(pooled.tolist()) == sorted([first.tolist(), second.tolist()])
+
+
+def test_rounded_vectors_have_length_one_and_stay_as_they_are() -> None:
+    vectors = np.concatenate([unit_vectors(4, 50, 24), np.zeros((1, 24), np.float32)])
+    rounded = round_vectors(vectors)
+    stored = rounded["components"] * rounded["factor"][:, None]
+    assert np.linalg.norm(stored[:50], axis=1) == pytest.approx(np.ones(50), abs=1e-6)
+    assert stored == pytest.approx(vectors, abs=0.005)
+    assert round_vectors(stored).tobytes() == rounded.tobytes()
+
+
+def test_best_cosines_equal_a_plain_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("turnmark.retrieval.ranking.vectors.TOKENS_PER_VECTOR", 1)
     texts = made([4, 1, 0, 7, 3])
     index = written(tmp_path, texts)
     query = made([5], seed=8)[0][0]
@@ -204,19 +219,18 @@ def test_best_cosines_equal_a_plain_loop(tmp_path: Path) -> None:
 
 
 def test_idf_counts_passages_not_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Counted in stretches of a few tokens, so that a stretch ends within the texts.
-    monkeypatch.setattr("turnmark.retrieval.ranking.vectors._TOKENS_COUNTED_AT_ONCE", 5)
+    monkeypatch.setattr("turnmark.retrieval.ranking.vectors._SLOTS_COUNTED_AT_ONCE", 2)
     texts = made([4, 6, 0, 9, 2, 1])
     slots = [0, 1, 1, -1, 3, 4, 5]  # one text is there twice, one is gone, and one is not encoded yet
     index = written(tmp_path, texts, slots)
-    for token in range(12):
-        holding = sum(token in texts[slot][1] for slot in slots if slot >= 0)
+    for token in [*range(12), ID_COUNT + 3]:
+        holding = sum(token % ID_COUNT in texts[slot][1] for slot in slots if slot >= 0)
         expected = math.log1p((7 + 0.5) / (holding + 0.5))
         assert float(index.idf(np.array([token], dtype=np.int32))[0]) == pytest.approx(expected, rel=1e-6)
 
 
 def test_refuses_files_that_are_too_short(tmp_path: Path) -> None:
     written(tmp_path, made([4, 2]))
-    os.truncate(tmp_path / IDS_FILE, 8)
+    os.truncate(tmp_path / IDS_FILE, 2)
     with pytest.raises(ValueError, match="shorter"):
         TokenIndex(tmp_path, np.arange(2), 12)

@@ -11,6 +11,8 @@ from pydantic import Field
 
 from turnmark.core.record import Record
 
+HASH_DIGITS = 32
+"""Number of hexadecimal digits of a content hash: 128 bits of a SHA-256."""
 BlockKind = Literal["heading", "paragraph", "item", "code", "table"]
 
 
@@ -217,7 +219,7 @@ class Passage(Record):
 
 def content_hash_of(indexed_text: str) -> str:
     """Return the content hash of the passage that is indexed as this text."""
-    return hashlib.sha256(indexed_text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(indexed_text.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_DIGITS]
 
 
 class Message(Record):

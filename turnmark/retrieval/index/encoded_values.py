@@ -12,23 +12,27 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.core.errors import TurnmarkError
 from turnmark.retrieval.index.encoders import TOKENS, VECTORS, WEIGHTS, Encoder, Values
 from turnmark.retrieval.ranking.vectors import (
     BITS_FILE,
+    END_TYPE,
+    ENDS_FILE,
     IDS_FILE,
     SIGNS_FILE,
-    STARTS_FILE,
     VECTORS_FILE,
+    round_vectors,
     sign_bytes,
     stack_vectors,
     unpack_tokens,
+    vector_type,
 )
 from turnmark.retrieval.search.sparse import sparse_postings
 from turnmark.retrieval.storage.passage_writer import PassageWriter
 
-APPENDED_FILES = (VECTORS_FILE, SIGNS_FILE, BITS_FILE, IDS_FILE, STARTS_FILE)
+APPENDED_FILES = (VECTORS_FILE, SIGNS_FILE, BITS_FILE, IDS_FILE, ENDS_FILE)
 
 
 class EncodedValues:
@@ -45,17 +49,18 @@ class EncodedValues:
         self._store, self._encoder = store, encoder
         self._slots = store.slots(encoder.name)
         self._files: dict[str, BinaryIO] = {}
-        self._tokens = 0
+        self._ends: NDArray[np.int64] = np.zeros(1, END_TYPE)
         if VECTORS in encoder.kinds:
-            self._open(folder, VECTORS_FILE, self._slots * encoder.dimension * 4)
-            width = sign_bytes(np.zeros((1, encoder.dimension), np.float32)).shape[1]
-            self._open(folder, SIGNS_FILE, self._slots * width)
+            self._open(folder, VECTORS_FILE, self._slots * vector_type(encoder.dimension).itemsize)
+            self._open(folder, SIGNS_FILE, self._slots * sign_bytes(np.zeros((1, encoder.dimension), np.float32)).size)
         if TOKENS in encoder.kinds:
-            self._open(folder, STARTS_FILE, self._slots * 8)
+            self._open(folder, ENDS_FILE, self._slots * END_TYPE.itemsize)
             if self._slots:
-                (self._tokens,) = np.fromfile(folder / STARTS_FILE, "<i8", 1, offset=(self._slots - 1) * 8).tolist()
-            self._open(folder, BITS_FILE, self._tokens * -(-encoder.dimension // 8))
-            self._open(folder, IDS_FILE, self._tokens * 4)
+                offset = (self._slots - 1) * END_TYPE.itemsize
+                self._ends = np.fromfile(folder / ENDS_FILE, END_TYPE, 1, offset=offset)
+            vectors, ids = self._ends[0].tolist()
+            self._open(folder, BITS_FILE, vectors * -(-encoder.dimension // 8))
+            self._open(folder, IDS_FILE, ids * 2)
 
     def _open(self, folder: Path, name: str, size: int) -> None:
         """Open a file to append to it after its first bytes."""
@@ -72,14 +77,14 @@ class EncodedValues:
         """Store the values of distinct contents that have none yet, all or nothing."""
         if VECTORS in values:
             vectors = stack_vectors(values[VECTORS])
-            self._files[VECTORS_FILE].write(vectors.tobytes())
+            self._files[VECTORS_FILE].write(round_vectors(vectors).tobytes())
             self._files[SIGNS_FILE].write(sign_bytes(vectors).tobytes())
         for packed in values.get(TOKENS, ()):
             signs, ids = unpack_tokens(packed)
-            self._tokens += len(ids)
+            self._ends = self._ends + (len(signs), len(ids))
             self._files[BITS_FILE].write(signs.tobytes())
             self._files[IDS_FILE].write(ids.tobytes())
-            self._files[STARTS_FILE].write(np.int64(self._tokens).tobytes())
+            self._files[ENDS_FILE].write(self._ends.tobytes())
         for file in self._files.values():
             file.flush()
         sparse = sparse_postings(self._slots, values[WEIGHTS]) if WEIGHTS in values else None

@@ -5,22 +5,25 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from turnmark.corpora.types import HASH_DIGITS
 from turnmark.retrieval.index.encoders import TOKENS, VECTORS, Encoder, Values
 from turnmark.retrieval.index.generation import Generation
 from turnmark.retrieval.ranking.bm25 import COUNT_TYPE, POSTINGS
 from turnmark.retrieval.ranking.postings import NUMBER_TYPE, Postings
-from turnmark.retrieval.ranking.vectors import FlatVectors, TokenIndex, pack_signs
+from turnmark.retrieval.ranking.vectors import FlatVectors, TokenIndex, pack_token_signs
 from turnmark.retrieval.search.opened_index import DENSE, SPARSE, StoredIndex
 from turnmark.retrieval.storage.manifest import FORMAT
 from turnmark.retrieval.storage.passage_store import PASSAGES_FILE
 from turnmark.retrieval.storage.passage_writer import SPARSE_POSTINGS, SPARSE_TYPE, STAYS
 
-OLD_FORMAT = 4
-"""The last format that had each component in files of its own."""
+OLD_FORMATS = (4, 5)
+"""The formats whose vectors are taken over. Format 4 had each component in files of its own."""
 _PAGE = 2000
 _POSTED_TERMS = 20_000
 
@@ -44,10 +47,9 @@ def take_over(index: StoredIndex, place: Generation, encoders: Sequence[Encoder]
             if index.manifest.format == FORMAT:
                 _copy_sparse(index, place)
             continue
-        readers = {FORMAT: _stored_pages, OLD_FORMAT: _old_pages}
-        if index.manifest.format in readers:
-            for hashes, values in readers[index.manifest.format](index, encoder):
-                place.values[DENSE].add(hashes, values)
+        pages = _stored_pages if index.manifest.format == FORMAT else _old_pages
+        for hashes, values in pages(index, encoder):
+            place.values[DENSE].add(hashes, values)
 
 
 class _ContentSlot(NamedTuple):
@@ -144,22 +146,53 @@ def _copy_passages(index: StoredIndex, place: Generation, with_terms: bool) -> N
         _copy_postings(index, place, POSTINGS, COUNT_TYPE, dict(zip(keys, range(len(keys)), strict=True)))
 
 
+class _OldArrays(NamedTuple):
+    """What the files of an earlier format have: content hash -> position, and arrays by position.
+
+    `starts` and `bits` are empty without tokens.
+    """
+
+    positions: dict[str, int]
+    vectors: NDArray[np.float32]
+    starts: NDArray[np.int64]
+    bits: NDArray[np.uint8]
+    ids: NDArray[np.int32]
+
+
 def _old_pages(index: StoredIndex, encoder: Encoder) -> Iterator[tuple[list[str], Values]]:
-    """Yield the contents of an index of the old format with vectors and tokens, if it has them in files."""
-    files = index.files
-    if not (files / "exact" / "vectors.npy").exists():
+    """Yield the contents of an index of an earlier format with vectors and tokens, if it has them in files."""
+    if index.manifest.format not in OLD_FORMATS or not any((index.files / "exact").glob("vectors.*")):
         return
-    vectors = np.load(files / "exact" / "vectors.npy", mmap_mode="r", allow_pickle=False)
-    with closing(sqlite3.connect(f"{(files / PASSAGES_FILE).resolve().as_uri()}?mode=ro", uri=True)) as db:
-        first_row = dict(db.execute('SELECT "hash", min("row") FROM passages GROUP BY "hash" ORDER BY 2'))
-    if encoder.tokens:
-        starts = np.load(files / "tokens" / "starts.npy", allow_pickle=False)
-        bits, ids = (np.load(files / "tokens" / f"{name}.npy", mmap_mode="r") for name in ("bits", "ids"))
-    contents = list(first_row.items())
+    old = _old_arrays(index, encoder)
+    contents = list(old.positions.items())
     for start in range(0, len(contents), _PAGE):
         page = contents[start : start + _PAGE]
-        values = {VECTORS: [np.asarray(vectors[row]).tobytes() for _, row in page]}
+        values = {VECTORS: [np.asarray(old.vectors[position]).tobytes() for _, position in page]}
         if encoder.tokens:
-            parts = [slice(int(starts[row]), int(starts[row + 1])) for _, row in page]
-            values[TOKENS] = [pack_signs(bits[part], ids[part], encoder.dimension) for part in parts]
-        yield [content for content, _ in page], values
+            parts = [slice(int(old.starts[position]), int(old.starts[position + 1])) for _, position in page]
+            values[TOKENS] = [pack_token_signs(old.bits[part], old.ids[part], encoder.dimension) for part in parts]
+        yield [content[:HASH_DIGITS] for content, _ in page], values
+
+
+def _old_arrays(index: StoredIndex, encoder: Encoder) -> _OldArrays:
+    files, width = index.files, -(-encoder.dimension // 8)
+    as_numpy_files = index.manifest.format == OLD_FORMATS[0]
+    statement = (
+        'SELECT "hash", min("row") FROM passages GROUP BY "hash" ORDER BY 2' if as_numpy_files
+        else 'SELECT "hash", "slot" FROM contents WHERE "encoder" = \'dense\' ORDER BY "slot"'
+    )  # fmt: skip
+    with closing(sqlite3.connect(f"{(files / PASSAGES_FILE).resolve().as_uri()}?mode=ro", uri=True)) as db:
+        positions = dict(db.execute(statement))
+
+    def array(name: str, kind: str, row: tuple[int, ...] = ()) -> NDArray[Any]:
+        if not encoder.tokens and name.startswith("tokens"):
+            return np.zeros(0)
+        if as_numpy_files:
+            return np.asarray(np.load(files / f"{name}.npy", mmap_mode="r", allow_pickle=False))
+        (path,) = (files / name).parent.glob(f"{Path(name).name}.*")
+        return np.memmap(path, kind, "r").reshape(-1, *row)
+
+    vectors, starts = array("exact/vectors", "<f4", (encoder.dimension,)), array("tokens/starts", "<i8")
+    if not as_numpy_files:  # they are ends
+        starts = np.concatenate([[0], starts])
+    return _OldArrays(positions, vectors, starts, array("tokens/bits", "u1", (width,)), array("tokens/ids", "<i4"))

@@ -17,7 +17,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -35,20 +35,18 @@ def stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
     return np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors])
 
 
-FLAT_LIMIT = 100_000
-"""Number of passages up to which a query is compared with all vectors: 150 MB at 384 dimensions. Beyond it, the signs
-of the vectors choose candidates."""
-CANDIDATES = 20
-"""Number of candidates for each row that is wanted, and `MIN_CANDIDATES` at least."""
-MIN_CANDIDATES = 4000
-_QUERIES_PER_BATCH = 32
-"""Number of queries per matrix product: 13 MB of scores for 100,000 passages."""
+CANDIDATES, MIN_CANDIDATES = 4, 4000
+"""Number of candidates for each row that is wanted, and the minimum number. An index with fewer rows is searched
+exactly."""
 _ROWS_PER_CORE = 4096
 """Number of rows or tokens for which another core is used."""
+_BLOCK_ROWS = 1024
+"""Number of vectors that are converted to floats at a time, so that they stay in a core's own cache."""
 _COSINE_DIGITS = 6
 """Decimals of a cosine. Further decimals depend on the vector's position in a batch."""
+_MAX_COMPONENT = 127
 
-VECTORS_FILE, SIGNS_FILE = "exact/vectors.f32", "exact/signs.u8"
+VECTORS_FILE, SIGNS_FILE = "exact/vectors.i8", "exact/signs.u8"
 
 
 def sign_bytes(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
@@ -57,12 +55,27 @@ def sign_bytes(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
     return np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
 
 
-def mapped(path: Path, dtype: str, shape: tuple[int, int]) -> NDArray[Any]:
+def vector_type(dimension: int) -> np.dtype[Any]:
+    """Return the type of a stored vector: 8-bit components, and the factor that gives them length 1."""
+    return np.dtype([("factor", "<f4"), ("components", "i1", (dimension,))])
+
+
+def round_vectors(vectors: NDArray[np.float32]) -> NDArray[Any]:
+    """Return vectors of shape (n, dimension) as they are stored. Rounding them again changes nothing."""
+    rounded = np.zeros(len(vectors), vector_type(vectors.shape[1]))
+    largest = np.abs(vectors).max(axis=1, keepdims=True)
+    components = np.rint(vectors / np.where(largest > 0, largest, 1) * _MAX_COMPONENT)
+    rounded["components"] = components
+    rounded["factor"] = 1 / np.maximum(np.linalg.norm(components, axis=1), 1)
+    return rounded
+
+
+def mapped(path: Path, kind: Any, rows: int) -> NDArray[Any]:
     """Map the first rows of a file that builds append to; raise ValueError if it is shorter."""
-    size = shape[0] * shape[1] * np.dtype(dtype).itemsize
-    if path.stat().st_size < size:
+    kind = np.dtype(kind)
+    if path.stat().st_size < rows * kind.itemsize:
         raise ValueError(f"{path.name} is shorter than its rows")
-    return np.memmap(path, dtype, "r", shape=shape) if size else np.zeros(shape, dtype)
+    return np.memmap(path, kind, "r", shape=(rows,)) if rows else np.zeros(rows, kind)
 
 
 class FlatVectors:
@@ -75,25 +88,26 @@ class FlatVectors:
 
     def __init__(self, folder: Path, slots: NDArray[np.int64], dimension: int) -> None:
         used = int(slots.max(initial=-1)) + 1
-        self._vectors: FloatArray = mapped(folder / VECTORS_FILE, "<f4", (used, dimension))
+        self._vectors = mapped(folder / VECTORS_FILE, vector_type(dimension), used)
+        self._signs: NDArray[np.uint64] = mapped(folder / SIGNS_FILE, ("<u8", (-(-dimension // 64),)), used)
         self._slots = slots
-        self._has_vector = None if len(slots) and slots.min() >= 0 else slots >= 0
-        self._signs: NDArray[np.uint64] | None = None
-        if len(slots) > FLAT_LIMIT:
-            width = sign_bytes(np.zeros((1, dimension), np.float32)).shape[1]
-            self._signs = mapped(folder / SIGNS_FILE, "u1", (used, width)).view(np.uint64)
 
     def of(self, rows: Sequence[int] | NDArray[np.int64]) -> FloatArray:
         """Return the vectors of rows that have one, of shape (len(rows), dimension)."""
-        return np.asarray(self._vectors[self._slots[np.asarray(rows, dtype=np.int64)]])
+        return self._in(self._slots[np.asarray(rows, dtype=np.int64)])
+
+    def _in(self, slots: NDArray[np.int64] | int) -> FloatArray:
+        """Return the vectors in some slots."""
+        stored = self._vectors[slots]
+        return np.asarray(stored["components"].astype(np.float32) * stored["factor"][..., None])
 
     def known(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows that have a vector."""
-        return rows if self._has_vector is None else rows[self._has_vector[rows]]
+        return rows[self._slots[rows] >= 0]
 
     def in_slots(self, slots: Sequence[int]) -> dict[int, FloatArray]:
         """Return the vectors in some slots; slots that were filled later are left out."""
-        return {slot: np.asarray(self._vectors[slot]) for slot in slots if slot < len(self._vectors)}
+        return {slot: self._in(slot) for slot in slots if slot < len(self._vectors)}
 
     def nearest(self, vectors: FloatArray, k: int, mask: NDArray[np.bool_] | None = None) -> list[RankedRows]:
         """Return, for each vector of length 1, the `k` nearest rows with their cosines.
@@ -101,73 +115,71 @@ class FlatVectors:
         Args:
             mask: True for each row that may be returned.
         """
-        if self._has_vector is not None:
-            mask = self._has_vector if mask is None else mask & self._has_vector
-        if self._signs is not None:
-            return [self._nearest_of_candidates(vector, k, mask) for vector in vectors]
-        nearest = []
-        for start in range(0, len(vectors), _QUERIES_PER_BATCH):
-            batch = vectors[start : start + _QUERIES_PER_BATCH]
-            # A product with a matrix of one column would copy the mapped file.
-            scores = self._alone(batch[0])[None] if len(batch) == 1 else batch @ self._vectors.T
-            nearest += [top_k(self._by_row(row), k, mask) for row in np.round(scores, _COSINE_DIGITS)]
-        return nearest
-
-    def _by_row(self, of_slots: NDArray[Any]) -> NDArray[Any]:
-        """Return the value of each row's slot; any value for rows without one."""
-        return of_slots[self._slots] if len(of_slots) else np.zeros(len(self._slots), np.float32)
-
-    def _nearest_of_candidates(self, vector: FloatArray, k: int, mask: NDArray[np.bool_] | None) -> RankedRows:
-        """Return the nearest of the rows whose vectors have the most signs in common with a vector."""
-        assert self._signs is not None, "see `nearest`"
-        signs = sign_bytes(vector[None]).view(np.uint64)[0]
-        different = np.empty(len(self._signs), dtype=np.uint16)
-
-        def count(part: slice) -> None:
-            np.bitwise_count(self._signs[part] ^ signs).sum(axis=1, dtype=np.uint16, out=different[part])  # type: ignore[index]
-
-        run_on_cores(len(different), count, rows_per_core=_ROWS_PER_CORE)
-        distances = self._by_row(different)
-        rows = np.arange(len(distances)) if mask is None else np.flatnonzero(mask)
+        rows = self.known(np.arange(len(self._slots)) if mask is None else np.flatnonzero(mask))
         wanted = max(MIN_CANDIDATES, CANDIDATES * k)
-        if len(rows) > wanted:
-            rows = np.sort(rows[np.argpartition(distances[rows], wanted - 1)[:wanted]])
-        return top_k_of(rows, np.round(self.of(rows) @ vector, _COSINE_DIGITS), k)
+        if len(rows) <= wanted:
+            return [top_k_of(rows, cosines, k) for cosines in self._cosines(rows, vectors)]
+        candidates = (self._candidates(vector, rows, wanted) for vector in vectors)
+        return [
+            top_k_of(some, self._cosines(some, vector[None])[0], k)
+            for some, vector in zip(candidates, vectors, strict=True)
+        ]
 
-    def _alone(self, vector: FloatArray) -> FloatArray:
-        """Return the products of one vector with all, which are divided among cores: memory is the bottleneck."""
-        products = np.empty(len(self._vectors), dtype=np.float32)
-        run_on_cores(
-            len(products),
-            lambda part: np.dot(self._vectors[part], vector, products[part]),
-            rows_per_core=_ROWS_PER_CORE,
-        )
-        return products
+    def _candidates(self, vector: FloatArray, rows: NDArray[np.int64], wanted: int) -> NDArray[np.int64]:
+        """Return the rows whose vectors have the most signs in common with a vector, ascending."""
+        signs = sign_bytes(vector[None]).view("<u8")[0]
+        different = np.zeros(len(self._signs), dtype=np.uint16)
+
+        def count(block: slice) -> None:
+            for word, own in zip(self._signs[block].T, signs, strict=True):
+                different[block] += np.bitwise_count(word ^ own)
+
+        run_on_cores(len(different), count, block=_BLOCK_ROWS)
+        distances = different[self._slots[rows]]
+        return np.sort(rows[np.argpartition(distances, wanted - 1)[:wanted]])
+
+    def _cosines(self, rows: NDArray[np.int64], vectors: FloatArray) -> FloatArray:
+        """Return the cosines of vectors with those of some rows, of shape (vectors, rows)."""
+        slots = self._slots[rows]
+        cosines = np.empty((len(slots), len(vectors)), dtype=np.float32)
+
+        def multiply(block: slice) -> None:
+            np.matmul(self._in(slots[block]), vectors.T, out=cosines[block])
+
+        run_on_cores(len(slots), multiply, block=_BLOCK_ROWS)
+        return np.asarray(np.round(cosines, _COSINE_DIGITS).T)
 
 
 _MAX_CORES = 4
 """Maximum number of cores. More cores do not help, because memory access is the bottleneck."""
 
 
-def run_on_cores(rows: int, work: Callable[[slice], object], *, rows_per_core: int, step: int = 1) -> None:
-    """Divide rows into slices, run `work` on each slice on its own core, and wait for all of them.
+def run_on_cores(
+    rows: int, work: Callable[[slice], object], *, block: int, rows_per_core: int = _ROWS_PER_CORE
+) -> None:
+    """Divide rows among cores, run `work` on each block of them, and wait for all of them.
 
-    Each slice uses one thread of linear algebra. OpenBLAS's own threads gain nothing here. They also keep spinning
+    Each core uses one thread of linear algebra. OpenBLAS's own threads gain nothing here. They also keep spinning
     afterwards on the cores that embed the next message, which made a query take half as long again.
 
     Args:
-        work: called with a slice, from several threads at once; must not call `run_on_cores`.
+        work: called with the slice of a block, from several threads at once; must not call `run_on_cores`.
+        block: number of rows in a block; only the last one may be shorter.
         rows_per_core: number of rows for which another core is used.
-        step: every slice begins at a multiple of this number.
     """
     pool, cores = _pool()
     parts = min(cores, rows // rows_per_core + 1)
-    cuts = [*(part * rows // parts // step * step for part in range(parts)), rows]
-    first, *rest_of_parts = (slice(*pair) for pair in pairwise(cuts))
+    cuts = [*(part * rows // parts // block * block for part in range(parts)), rows]
+
+    def work_on(start: int, end: int) -> None:
+        for first in range(start, end, block):
+            work(slice(first, min(first + block, end)))
+
+    first_part, *rest_of_parts = pairwise(cuts)
     with _OneThread():
-        waiting = [pool.submit(work, part) for part in rest_of_parts]
+        waiting = [pool.submit(work_on, *part) for part in rest_of_parts]
         try:
-            work(first)
+            work_on(*first_part)
         finally:
             wait(waiting)
     for future in waiting:
@@ -210,9 +222,15 @@ def _pool() -> tuple[ThreadPoolExecutor, int]:
 
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
-BITS_FILE, IDS_FILE, STARTS_FILE = "tokens/bits.u8", "tokens/ids.i32", "tokens/starts.i64"
-_HEADER_BYTES = 8
-_TOKENS_COUNTED_AT_ONCE = 100_000
+BITS_FILE, IDS_FILE, ENDS_FILE = "tokens/bits.u8", "tokens/ids.u16", "tokens/ends.i64"
+END_TYPE = np.dtype(("<i8", (2,)))
+"""Type of the ends of a text in the other two files: of its token vectors, and of the ids."""
+TOKENS_PER_VECTOR = 3
+"""Number of tokens of a text for each vector that is stored: similar ones are pooled."""
+ID_COUNT = 65_536
+"""Number of token ids that are told apart, in two bytes. In larger vocabularies a few tokens share an id."""
+_HEAD_TYPE = np.dtype("<i4")
+_SLOTS_COUNTED_AT_ONCE = 10_000
 # Number of values per block. A block fits in a core's own cache and is large enough that threads seldom wait for Python
 # between blocks. 512 tokens of 384 dimensions were as fast as 256, and a third faster than 72 or 4096.
 _BLOCK_VALUES = 200_000
@@ -228,21 +246,49 @@ def frame(embedder: Embedder, role: TextRole) -> tuple[int, int]:
 
 def pack_tokens(vectors: FloatArray, ids: TokenIds) -> bytes:
     """Encode a text's tokens as bytes: vectors of shape (tokens, dimension) as signs, and ids of shape (tokens,)."""
-    return pack_signs(np.packbits(vectors > 0, axis=1), ids, vectors.shape[1])
+    return pack_token_signs(np.packbits(vectors > 0, axis=1), ids, vectors.shape[1])
+
+
+def pack_token_signs(signs: NDArray[np.uint8], ids: TokenIds, dimension: int) -> bytes:
+    """Encode a text's tokens as bytes: packed signs of shape (tokens, dimension / 8 rounded up), and their ids."""
+    return pack_signs(pool_signs(signs, dimension), np.unique(ids % ID_COUNT), dimension)
+
+
+def pool_signs(signs: NDArray[np.uint8], dimension: int) -> NDArray[np.uint8]:
+    """Return fewer vectors: similar ones are clustered, and a cluster has the sign that most of its vectors have.
+
+    Clustering token vectors by Ward's method is from Clavié, Chaffin and Adams, "Reducing the Footprint of Multi-Vector
+    Retrieval with Minimal Performance Impact via Token Pooling" (2024).
+
+    Args:
+        signs: packed signs of shape (tokens, dimension / 8 rounded up).
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    wanted = -(-len(signs) // TOKENS_PER_VECTOR)
+    if wanted == len(signs):
+        return signs
+    values = np.unpackbits(signs, axis=1, count=dimension).astype(np.float32) * 2 - 1
+    different = 1 - values @ values.T / dimension
+    merges = linkage(np.sqrt(2 * different[np.triu_indices(len(signs), 1)]), "ward")
+    clusters = fcluster(merges, wanted, "maxclust") - 1
+    sums = np.zeros((clusters.max() + 1, dimension), np.float32)
+    np.add.at(sums, clusters, values)
+    return np.packbits(sums > 0, axis=1)
 
 
 def pack_signs(signs: NDArray[np.uint8], ids: TokenIds, dimension: int) -> bytes:
-    """Encode a text's tokens as bytes: packed signs of shape (tokens, dimension / 8 rounded up), and ids."""
-    head = np.array([len(ids), dimension], dtype=np.int32).tobytes()
-    return head + ids.astype(np.int32).tobytes() + signs.tobytes()
+    """Encode packed signs of shape (vectors, dimension / 8 rounded up), and distinct ids, as bytes."""
+    head = np.array([len(signs), len(ids), dimension], dtype=_HEAD_TYPE).tobytes()
+    return head + ids.astype("<u2").tobytes() + signs.tobytes()
 
 
 def unpack_tokens(packed: bytes) -> tuple[NDArray[np.uint8], TokenIds]:
-    """Decode the output of `pack_tokens`: signs of shape (tokens, dimension / 8 rounded up), and ids."""
-    tokens, dimension = np.frombuffer(packed, dtype=np.int32, count=2)
-    ids = np.frombuffer(packed, dtype=np.int32, count=tokens, offset=_HEADER_BYTES)
-    signs = np.frombuffer(packed, dtype=np.uint8, offset=_HEADER_BYTES + 4 * int(tokens))
-    return signs.reshape(int(tokens), -(-int(dimension) // 8)), ids
+    """Decode the output of `pack_tokens`: signs of shape (vectors, dimension / 8 rounded up), and distinct ids."""
+    vectors, tokens, dimension = np.frombuffer(packed, dtype=_HEAD_TYPE, count=3).tolist()
+    ids = np.frombuffer(packed, dtype="<u2", count=tokens, offset=3 * _HEAD_TYPE.itemsize)
+    signs = np.frombuffer(packed, dtype=np.uint8, offset=3 * _HEAD_TYPE.itemsize + ids.nbytes)
+    return signs.reshape(vectors, -(-dimension // 8)), ids
 
 
 class TokenVectors(ABC):
@@ -286,12 +332,10 @@ class TokenIndex(TokenVectors):
     def __init__(self, folder: Path, slots: NDArray[np.int64], dimension: int) -> None:
         self.dimension, self._slots = dimension, slots
         used = int(slots.max(initial=-1)) + 1
-        ends = np.asarray(mapped(folder / STARTS_FILE, "<i8", (used, 1)))[:, 0]
-        self._starts = np.concatenate([[0], ends])
-        total = int(self._starts[-1])
-        self._bits = mapped(folder / BITS_FILE, "u1", (total, -(-dimension // 8)))
-        self._ids = mapped(folder / IDS_FILE, "<i4", (total, 1)).reshape(total)
-        self._frequencies: NDArray[np.int64] | None = None
+        ends = np.concatenate([np.zeros((1, 2), np.int64), mapped(folder / ENDS_FILE, END_TYPE, used)])
+        self._starts, self._id_starts = np.ascontiguousarray(ends.T)
+        self._bits = mapped(folder / BITS_FILE, ("u1", (-(-dimension // 8),)), int(self._starts[-1]))
+        self._ids = mapped(folder / IDS_FILE, "<u2", int(self._id_starts[-1]))
 
     @property
     def rows(self) -> int:
@@ -299,32 +343,21 @@ class TokenIndex(TokenVectors):
 
     def packed(self, slot: int) -> bytes:
         """Return the tokens in a slot as `pack_tokens` encoded them."""
-        part = slice(self._starts[slot], self._starts[slot + 1])
-        return pack_signs(self._bits[part], self._ids[part], self.dimension)
+        ids = self._ids[self._id_starts[slot] : self._id_starts[slot + 1]]
+        return pack_signs(self._bits[self._starts[slot] : self._starts[slot + 1]], ids, self.dimension)
 
     def document_frequencies(self, ids: TokenIds) -> NDArray[np.int64]:
-        if self._frequencies is None:
-            self._frequencies = self._count()
-        capped = np.minimum(ids, len(self._frequencies) - 1)
-        return np.where(ids < len(self._frequencies), self._frequencies[capped], 0)
+        return self._frequencies[ids % ID_COUNT]
 
-    def _count(self) -> NDArray[np.int64]:
-        """Return in how many passages each token id occurs; the ids are read in blocks."""
-        counts = np.zeros(1, dtype=np.int64)
-        slots = len(self._starts) - 1
-        passages = np.bincount(self._slots[self._slots >= 0], minlength=slots)
-        slot = 0
-        while slot < slots:
-            last = int(np.searchsorted(self._starts, self._starts[slot] + _TOKENS_COUNTED_AT_ONCE, side="right")) - 1
-            last = min(max(last, slot + 1), slots)
-            ids = np.asarray(self._ids[self._starts[slot] : self._starts[last]], dtype=np.int64)
-            owners = np.repeat(np.arange(last - slot), np.diff(self._starts[slot : last + 1]))
-            distinct = np.unique(ids * (last - slot) + owners)
-            new_counts = np.bincount(distinct // (last - slot), passages[slot + distinct % (last - slot)])
-            if len(new_counts) > len(counts):
-                counts = np.concatenate([counts, np.zeros(len(new_counts) - len(counts), dtype=np.int64)])
-            counts[: len(new_counts)] += new_counts.astype(np.int64)
-            slot = last
+    @cached_property
+    def _frequencies(self) -> NDArray[np.int64]:
+        """In how many passages each token id occurs; the ids are read in blocks."""
+        counts = np.zeros(ID_COUNT, dtype=np.int64)
+        passages = np.bincount(self._slots[self._slots >= 0], minlength=len(self._starts) - 1)
+        for start in range(0, len(passages), _SLOTS_COUNTED_AT_ONCE):
+            starts = self._id_starts[start : start + _SLOTS_COUNTED_AT_ONCE + 1]
+            times = np.repeat(passages[start : start + _SLOTS_COUNTED_AT_ONCE], np.diff(starts))
+            counts += np.bincount(self._ids[starts[0] : starts[-1]], times, ID_COUNT).astype(np.int64)
         return counts
 
     def best(self, rows: Sequence[int] | NDArray[np.int64], tokens: FloatArray) -> FloatArray:
@@ -343,15 +376,12 @@ class TokenIndex(TokenVectors):
         scale = np.float32(1 / np.sqrt(self.dimension))
         query_matrix = np.ascontiguousarray(tokens.T * (2 * scale))
         products = np.empty((len(packed), len(tokens)), dtype=np.float32)
-        block = max(16, _BLOCK_VALUES // self.dimension)
 
-        def multiply(part: slice) -> None:
-            for start in range(part.start, part.stop, block):
-                block_rows = slice(start, min(start + block, part.stop))
-                bits = np.unpackbits(packed[block_rows], axis=1, count=self.dimension).astype(np.float32)
-                np.matmul(bits, query_matrix, out=products[block_rows])
+        def multiply(block: slice) -> None:
+            bits = np.unpackbits(packed[block], axis=1, count=self.dimension).astype(np.float32)
+            np.matmul(bits, query_matrix, out=products[block])
 
-        run_on_cores(len(packed), multiply, rows_per_core=_ROWS_PER_CORE, step=block)
+        run_on_cores(len(packed), multiply, block=max(16, _BLOCK_VALUES // self.dimension))
         products -= tokens.sum(axis=1) * scale
         starts = np.concatenate([[0], np.cumsum(lengths[filled])[:-1]])
         cosines[filled] = np.maximum.reduceat(products, starts, axis=0)

@@ -14,7 +14,7 @@ from turnmark.corpora.text.languages import AUTO, ENGLISH, language_name
 from turnmark.retrieval.ranking.bm25 import BM25Settings
 from turnmark.retrieval.storage.server_addresses import ServerLocation
 
-FORMAT = 5
+FORMAT = 6
 MIN_TRUSTED_SHARE = 0.5
 """Minimum share of an embedder's usual weight at which its cosines say whether a passage is about the question."""
 

@@ -10,6 +10,7 @@ import json
 import os
 import sqlite3
 import threading
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -39,6 +40,8 @@ FIELDS = tuple("id document title text start end path section page page_starts d
 COLUMNS = ", ".join(f'"{name}"' for name in FIELDS)
 FIELDS_KNOWN = "fields"
 """Name in the state that is set once the fields of all documents are stored."""
+ROW_TYPE = np.dtype("<i4")
+"""Type of what the file of a revision has for each row."""
 IN_LIST = "(SELECT value FROM json_each(?))"
 BUSY_SECONDS = 30.0
 """Time that a reader or a writer waits for the other one to finish a step."""
@@ -88,9 +91,23 @@ class IndexRows(NamedTuple):
     def read(cls, path: Path) -> IndexRows:
         """Read the file of a revision."""
         arrays = np.load(path, allow_pickle=False)
-        if arrays.ndim != 2 or len(arrays) != len(cls._fields) or arrays.dtype != np.int64:
+        if arrays.ndim != 2 or len(arrays) != len(cls._fields) or arrays.dtype != ROW_TYPE:
             raise ValueError(f"{path.name} does not contain rows")
-        return cls(*arrays)
+        return cls(*arrays.astype(np.int64))
+
+
+def pack_text(text: str) -> str | bytes:
+    """Return a text as the file has it: compressed, unless it is too short for that."""
+    packed = zlib.compress(text.encode("utf-8", "surrogatepass"))
+    return packed if len(packed) < len(text) else text
+
+
+def unpack_text(packed: str | bytes) -> str:
+    """Return the text that `pack_text` packed; raise TurnmarkError if it is damaged."""
+    try:
+        return packed if isinstance(packed, str) else zlib.decompress(packed).decode("utf-8", "surrogatepass")
+    except (zlib.error, UnicodeDecodeError) as error:
+        raise TurnmarkError(f"{PASSAGES_FILE} is damaged: a text: {error}") from error
 
 
 def rows_file(revision: int) -> str:
@@ -184,7 +201,8 @@ class PassageStore(Passages):
     def _passage(self, values: Sequence[Any]) -> Passage:
         try:
             fields = dict(zip(FIELDS, values, strict=True))
-            return Passage(**fields | {"page_starts": json.loads(fields["page_starts"])})
+            unpacked = {"text": unpack_text(fields["text"]), "page_starts": json.loads(fields["page_starts"])}
+            return Passage(**fields | unpacked)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             raise TurnmarkError(
@@ -248,7 +266,8 @@ class PassageStore(Passages):
         for start in range(0, len(wanted), size):
             page = wanted[start : start + size]
             found = self._by_keys(page, columns)
-            yield from (StoredText(*found[row]) for row in page if row in found)
+            texts = (StoredText(*found[row]) for row in page if row in found)
+            yield from (text._replace(text=unpack_text(text.text)) for text in texts)
 
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
         for start in range(0, len(self._keys), size):

@@ -20,7 +20,17 @@ import numpy as np
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.ranking.bm25 import COUNT_TYPE, POSTINGS
 from turnmark.retrieval.ranking.postings import NewPostings, Postings
-from turnmark.retrieval.storage.passage_store import BUSY_SECONDS, COLUMNS, FIELDS, IN_LIST, IndexRows, rows_file
+from turnmark.retrieval.storage.passage_store import (
+    BUSY_SECONDS,
+    COLUMNS,
+    FIELDS,
+    IN_LIST,
+    ROW_TYPE,
+    IndexRows,
+    pack_text,
+    rows_file,
+    unpack_text,
+)
 
 SPARSE_POSTINGS, SPARSE_TYPE = "sparse_postings", "<f2"
 """The table of the sparse encoder's postings, and the type of its values: the weights of the terms."""
@@ -30,7 +40,7 @@ STAYS = 2**62
 _SCHEMA = f"""
 CREATE TABLE IF NOT EXISTS passages (
     "key" INTEGER PRIMARY KEY, "id" TEXT NOT NULL, "document" TEXT NOT NULL, "title" TEXT NOT NULL,
-    "text" TEXT NOT NULL, "start" INTEGER NOT NULL, "end" INTEGER NOT NULL, "path" TEXT NOT NULL,
+    "text" NOT NULL, "start" INTEGER NOT NULL, "end" INTEGER NOT NULL, "path" TEXT NOT NULL,
     "section" TEXT NOT NULL, "page" INTEGER, "page_starts" TEXT NOT NULL, "date" TEXT NOT NULL,
     "header" TEXT NOT NULL, "hash" TEXT NOT NULL, "made" INTEGER NOT NULL, "gone" INTEGER NOT NULL DEFAULT {STAYS}
 );
@@ -142,8 +152,8 @@ class PassageWriter:
     def _put(self, file: ReadFile) -> PutResult:
         """Replace the documents of a file. Rows of a corpus are added to the rows that are stored already."""
         self._seen.add(file.path)
-        # A corpus has many rows, which are put one after the other.
-        among = f'"file" = ? AND "id" IN {IN_LIST}' if not file.path else '"file" = ?'
+        # A corpus has many rows, which are put one after the other. The plus sign keeps SQLite from reading them all.
+        among = f'+"file" = ? AND "id" IN {IN_LIST}' if not file.path else '"file" = ?'
         values = [file.path, json.dumps(list(file.documents))][: among.count("?")]
         old = dict(self.select(f'SELECT "id", "digest" FROM documents WHERE {among}', values))
         changed = False
@@ -193,7 +203,8 @@ class PassageWriter:
         rows = []
         for passage in passages:
             fields = {name: getattr(passage, name) for name in FIELDS}
-            values = (fields | {"page_starts": json.dumps(passage.page_starts)}).values()
+            packed = {"text": pack_text(passage.text), "page_starts": json.dumps(passage.page_starts)}
+            values = (fields | packed).values()
             rows.append([*values, passage.content_hash, self.revision])
         self.db.executemany(f'INSERT INTO passages ({COLUMNS}, "hash", "made") VALUES ({marks})', rows)
 
@@ -284,7 +295,7 @@ class PassageWriter:
         rows = self.db.execute(statement, [json.dumps(list(documents))])
         for document, text in rows:
             if len(texts[document]) < length:
-                texts[document] = f"{texts[document]}\n{text}"[:length]
+                texts[document] = f"{texts[document]}\n{unpack_text(text)}"[:length]
         return texts
 
     def set_detected(self, found: Iterable[tuple[str, float, str]]) -> None:
@@ -432,7 +443,7 @@ class PassageWriter:
     def publish(self, folder: Path, rows: IndexRows) -> None:
         """Write the rows of this revision, which is then complete."""
         with (folder / rows_file(self.revision)).open("wb") as file:
-            np.save(file, np.stack(rows))
+            np.save(file, np.stack(rows).astype(ROW_TYPE))
             file.flush()
             os.fsync(file.fileno())
         self.add_sum(folder, rows_file(self.revision))
@@ -442,7 +453,9 @@ class PassageWriter:
         self.db.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file. The log is emptied, unless somebody reads from it."""
+        self.db.execute("PRAGMA busy_timeout = 0")
+        self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.db.close()
 
 
