@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import re
 import threading
 import time
 from collections.abc import Iterator
+from queue import SimpleQueue
 
 import pytest
 import typer
@@ -27,12 +29,12 @@ from turnmark.retrieval.index.build import BuildReport
 class HeldBuild:
     """A build that embeds passages until it may end."""
 
-    def __init__(self, failure: str = "") -> None:
+    def __init__(self, failure: str = "", passages: int = 850) -> None:
         self.may_end = threading.Event()
-        self.failure, self.stopped = failure, False
+        self.failure, self.passages, self.stopped = failure, passages, False
 
     def __call__(self, progress: Progress) -> BuildReport:
-        progress.start("embedding", 850)
+        progress.start("embedding", self.passages)
         try:
             while not self.may_end.wait(0.02):
                 progress.advance()
@@ -41,7 +43,7 @@ class HeldBuild:
             raise
         if self.failure:
             raise TurnmarkError(self.failure)
-        return BuildReport("notes", passages=850)
+        return BuildReport("notes", passages=self.passages)
 
 
 @pytest.fixture
@@ -82,6 +84,28 @@ def test_question_waits_for_the_index(keyboard):
     later(lambda: keyboard.send_text("What color is the kettle?\r"), build.may_end.set)
     assert waiting.carry_out(build).passages == 850
     assert (waiting.question, waiting.typed) == ("What color is the kettle?", "")
+
+
+@pytest.mark.parametrize(("failure", "said"), [("", "all 9,000 passages have vectors"), ("full disk", "full disk")])
+def test_conversation_begins_while_many_passages_are_embedded(keyboard, failure, said):
+    build, (waiting, _) = HeldBuild(failure, passages=9000), prompt()
+    keyboard.send_text("What color is")
+    assert waiting.carry_out(build) is None
+    building, news = waiting.building, SimpleQueue()
+    assert building is not None
+    assert re.match(r"building the index: embedding \d+ of 9,000", building.describe())
+    building.announce(news.put)
+    build.may_end.set()
+    assert said in news.get(timeout=PATIENCE)
+    assert building.describe() == ""
+
+
+def test_leaving_the_conversation_stops_the_build(keyboard):
+    build, (waiting, screen) = HeldBuild(passages=9000), prompt()
+    waiting.carry_out(build)
+    waiting.leave()
+    assert build.stopped
+    assert "the same command continues it" in screen.getvalue()
 
 
 @pytest.mark.parametrize("keys", ["\x04", "\x03\x03"])

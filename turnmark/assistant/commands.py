@@ -35,8 +35,7 @@ from turnmark.retrieval.commands import DESCRIBE_NEEDS_FOLDER, DescribeSpec
 if TYPE_CHECKING:
     from turnmark.assistant.repl.terminal_chat import Grade
     from turnmark.assistant.turn.assistant import Assistant
-    from turnmark.core.console import Progress
-    from turnmark.retrieval.index.build import BuildReport
+    from turnmark.retrieval.commands import CarryOut
 
 WatchFolder = Annotated[
     bool, typer.Option("--watch", help="Watch the folder and index changed files at once, until Ctrl-C")
@@ -251,14 +250,20 @@ def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade
         assistant = errors.collect(Assistant.from_config, config)
         news: SimpleQueue[str] = SimpleQueue()
         watches = None
+        building = waiting.building if waiting else None
         if request.watch and assistant is not None and assistant.index is not None:
-            watches = errors.collect(Watches, assistant.index, news.put, request.folder is not None)
+            after = building.wait if building else lambda: None
+            watches = errors.collect(Watches, assistant.index, news.put, request.folder is not None, after)
         errors.raise_all()
         assert assistant is not None, "a part that could not be opened has been reported"
         if watches is not None:
             stack.enter_context(watches)
+        if waiting is not None and building is not None:
+            building.announce(news.put)
+            stack.callback(waiting.leave)
         entered, typed = (waiting.question, waiting.typed) if waiting else ("", "")
-        run_chat(assistant, console, session, not request.no_save, grade, news, entered, typed)
+        status = building.describe if building else lambda: ""
+        run_chat(assistant, console, session, not request.no_save, grade, news, entered, typed, status)
 
 
 def _resumed_config(request: ChatSessionRequest, kept: AssistantConfig) -> AssistantConfig:
@@ -278,7 +283,7 @@ def _over_folder(
     config: AssistantConfig,
     errors: ErrorCollector,
     err: bool = False,
-    carry_out: Callable[[Callable[[Progress], BuildReport]], BuildReport] | None = None,
+    carry_out: CarryOut | None = None,
 ) -> AssistantConfig:
     """Index the folder of a request, or bring its index up to date, and return the configuration over it.
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from turnmark.retrieval.storage.manifest import Manifest
     from turnmark.retrieval.types import Hit
 
+    CarryOut = Callable[[Callable[[Progress], BuildReport]], BuildReport | None]
+
 index_app = CommandGroup(help="Build and manage indexes of documents.")
 
 IndexName = Annotated[str, typer.Argument(help="Name of the index", metavar="NAME")]
@@ -141,7 +143,7 @@ def index_folder(
     retriever: str | None,
     errors: ErrorCollector,
     err: bool = False,
-    carry_out: Callable[[Callable[[Progress], BuildReport]], BuildReport] = build_with_bar,
+    carry_out: CarryOut = build_with_bar,
     describe: str | None = None,
 ) -> str:
     """Build the index of a folder, or bring it up to date, and return its name together with the other names.
@@ -154,7 +156,8 @@ def index_folder(
         retriever: spec of the retriever to build for, or None for the default.
         errors: mistakes are added to it.
         err: report on standard error, since the answer goes to standard output.
-        carry_out: carries out the build, which reports to the progress that it is called with.
+        carry_out: carries out the build, which reports to the progress that it is called with. It returns None if
+            the build goes on in the background.
         describe: spec of the model that describes pictures, or None for the one that the index was built with.
     """
     from turnmark.retrieval.search.opened_index import list_indexes, split_names
@@ -174,7 +177,7 @@ def index_folder(
 def _build(
     request: BuildRequest,
     err: bool = False,
-    carry_out: Callable[[Callable[[Progress], BuildReport]], BuildReport] = build_with_bar,
+    carry_out: CarryOut = build_with_bar,
 ) -> None:
     """Carry out a checked build and report it."""
     from turnmark.corpora.readers import NOT_DESCRIBED, describe_left_out, describe_unread
@@ -188,6 +191,8 @@ def _build(
             embedding_seconds=EMBEDDING_SECONDS if err else None,
         )
     )  # fmt: skip
+    if report is None:
+        return
     if request.dry_run:
         _report_plan(report, request.as_json)
         return

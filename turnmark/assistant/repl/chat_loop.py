@@ -55,6 +55,7 @@ def run_chat(
     news: SimpleQueue[str],
     question: str = "",
     typed: str = "",
+    status: Callable[[], str] = lambda: "",
 ) -> None:
     """Run a conversation until the user leaves.
 
@@ -62,6 +63,7 @@ def run_chat(
         news: lines from the watcher of the documents, shown between turns and above a waiting prompt.
         question: a line that the user has already entered, or "" if there is none.
         typed: the beginning of a line that the user has typed.
+        status: returns a line to show below the prompt, or "".
 
     Raises:
         TurnmarkError: the input is a pipe, and a question could not be answered.
@@ -86,7 +88,7 @@ def run_chat(
     try:
         if interactive:
             begin_loading(assistant)
-        for line in _typed_lines(chat, question, typed) if interactive else _piped_lines(chat):
+        for line in _typed_lines(chat, question, typed, status) if interactive else _piped_lines(chat):
             if not handle_line(chat, line):
                 break
         chat.settle(leaving=True)
@@ -140,14 +142,15 @@ def _piped_lines(chat: TerminalChat) -> Iterator[str]:
         yield line
 
 
-def _typed_lines(chat: TerminalChat, question: str, typed: str) -> Iterator[str]:
+def _typed_lines(chat: TerminalChat, question: str, typed: str, status: Callable[[], str]) -> Iterator[str]:
     """Yield the lines that the user types.
 
     Args:
         question: a line that was already entered, or "" if there is none.
         typed: the beginning of a line.
+        status: returns a line to show below the prompt, or "".
     """
-    ask = make_prompt(chat, COMMANDS)
+    ask = make_prompt(chat, COMMANDS, status)
     interrupted = False
     if question:
         yield question
@@ -215,11 +218,13 @@ def prompt_session(commands: Iterable[str], keep: bool) -> PromptSession[str]:
     )  # fmt: skip
 
 
-def make_prompt(chat: TerminalChat, commands: Iterable[str]) -> Callable[[str], str]:
+def make_prompt(
+    chat: TerminalChat, commands: Iterable[str], status: Callable[[], str] = lambda: ""
+) -> Callable[[str], str]:
     """Return a function that reads the next message, beginning with a text that was typed already.
 
-    While it waits, news is shown above the prompt. A line below it says that the last answer is being checked. The
-    function raises KeyboardInterrupt on Ctrl-C, and EOFError on Ctrl-D in an empty line.
+    While it waits, news is shown above the prompt. A line below it says that the last answer is being checked, or has
+    the status. The function raises KeyboardInterrupt on Ctrl-C, and EOFError on Ctrl-D in an empty line.
     """
     session = prompt_session(commands, chat.session.keep)
 
@@ -234,8 +239,8 @@ def make_prompt(chat: TerminalChat, commands: Iterable[str]) -> Callable[[str], 
         session.app.create_background_task(show_news())  # ends with the prompt
 
     def ask(typed: str) -> str:
-        session.bottom_toolbar = CHECKING_STATUS if chat.is_checking else None
-        return session.prompt("› ", default=typed, pre_run=begin)
+        session.bottom_toolbar = CHECKING_STATUS if chat.is_checking else status if status() else None
+        return session.prompt("› ", default=typed, pre_run=begin, refresh_interval=NEWS_POLL_SECONDS)
 
     return ask
 

@@ -1,4 +1,7 @@
-"""The prompt of `turnmark chat FOLDER` while the index is being built: the user types, and the build goes on."""
+"""The prompt of `turnmark chat FOLDER` while the index is being built: the user types, and the build goes on.
+
+The conversation begins as soon as the index can be asked by words. Vectors are added during it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,9 @@ from rich.live import Live
 from rich.text import Text
 
 from turnmark.core.console import Progress
-from turnmark.retrieval.index.build import BuildReport
+from turnmark.core.errors import TurnmarkError
+from turnmark.core.untrusted import one_line
+from turnmark.retrieval.index.build import MAX_UNPUBLISHED_CONTENTS, BuildReport
 
 STATUS_SECONDS = 0.2
 """Seconds between two updates of the status of the build."""
@@ -55,6 +60,11 @@ class BuildStatus:
     def _check(self) -> None:
         if self.stop.is_set():
             raise BuildStopped
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether the index can be asked by words, while many passages are embedded."""
+        return self._phase == "embedding" and self._total > MAX_UNPUBLISHED_CONTENTS
 
     def describe(self) -> str:
         """Return a line such as "building the index: embedding 420 of 850, 12 s left"."""
@@ -95,8 +105,13 @@ class BackgroundBuild:
         """Whether the build has not ended yet."""
         return self._thread.is_alive()
 
-    def wait(self, seconds: float) -> None:
-        """Wait for the end of the build, at most some seconds."""
+    @property
+    def is_awaited(self) -> bool:
+        """Whether there is nothing yet that can be asked."""
+        return self.is_running and not self.status.can_be_asked
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait for the end of the build, at most some seconds if they are given."""
         self._thread.join(seconds)
 
     def report(self) -> BuildReport:
@@ -106,6 +121,23 @@ class BackgroundBuild:
             raise self._error
         assert self._report is not None, "the build has ended without an error"
         return self._report
+
+    def describe(self) -> str:
+        """Return how far the build is, or "" after its end."""
+        return self.status.describe() if self.is_running else ""
+
+    def announce(self, say: Callable[[str], None]) -> None:
+        """Call `say` from another thread with how the build ended."""
+
+        def wait() -> None:
+            try:
+                say(f"all {self.report().passages:,} passages have vectors")
+            except BuildStopped:
+                pass
+            except TurnmarkError as error:
+                say(f"the build failed; the same command continues it: {one_line(error)}")
+
+        threading.Thread(target=wait, daemon=True).start()
 
     def stop(self) -> None:
         """End the build at its next step. What is embedded is kept for the next build."""
@@ -118,9 +150,11 @@ class _Unsent(str):
 
 
 class PromptDuringBuild:
-    """Lets the user type while an index is built. A question waits for the index, with a line that shows the progress.
+    """Lets the user type while an index is built. A question waits until the index can be asked, and the progress is
+    shown.
 
     Attributes:
+        building: the build that goes on during the conversation, or None.
         question: the line that the user entered during the build, or "" if there is none.
         typed: text that was typed, but not entered.
     """
@@ -128,30 +162,43 @@ class PromptDuringBuild:
     def __init__(self, console: Console, session: PromptSession[str]) -> None:
         self._console, self._session = console, session
         self.question, self.typed = "", ""
+        self.building: BackgroundBuild | None = None
 
-    def carry_out(self, build: Callable[[Progress], BuildReport]) -> BuildReport:
-        """Run a build and return its report. Ctrl-D, or Ctrl-C twice, stops it and leaves."""
+    def carry_out(self, build: Callable[[Progress], BuildReport]) -> BuildReport | None:
+        """Run a build until it has ended or the index can be asked by words; return its report if it has ended.
+
+        Ctrl-D, or Ctrl-C twice, stops it and leaves.
+        """
         building = BackgroundBuild(build)
         try:
             if not self._wait(building, QUICK_SECONDS):
-                self._say("the index is being built; a question is answered as soon as it is complete")
-            while building.is_running and not self.question:
+                self._say("the index is being built; a question is answered as soon as the files are read")
+            while building.is_awaited and not self.question:
                 self._ask(building)
                 if self.question:
                     self._wait_or_cancel(building)
         except (KeyboardInterrupt, EOFError):
-            building.stop()
-            self._say("the build was interrupted; the same command continues it")
+            self.building = building
+            self.leave()
             raise typer.Exit from None
         except BaseException:
             building.stop()
             raise
+        if building.is_running:
+            self.building = building
+            return None
         return building.report()
 
+    def leave(self) -> None:
+        """Stop a build that goes on during the conversation."""
+        if self.building is not None and self.building.is_running:
+            self.building.stop()
+            self._say("the build was interrupted; the same command continues it")
+
     def _ask(self, building: BackgroundBuild) -> None:
-        """Read a line; the prompt ends with the build."""
+        """Read a line; the prompt ends when the index can be asked."""
         interrupted = False
-        while building.is_running:
+        while building.is_awaited:
             try:
                 # `patch_stdout` prints warnings from the build thread above the prompt.
                 with patch_stdout(raw=True):
@@ -171,7 +218,7 @@ class PromptDuringBuild:
                 return
 
     def _wait_or_cancel(self, building: BackgroundBuild) -> None:
-        """Wait until the build has ended, or Ctrl-C cancels the question."""
+        """Wait until the index can be asked, or Ctrl-C cancels the question."""
         try:
             self._wait(building, None)
         except KeyboardInterrupt:
@@ -179,24 +226,24 @@ class PromptDuringBuild:
             self._console.print(Text("canceled; the index is still being built", style="yellow"))
 
     def _wait(self, building: BackgroundBuild, seconds: float | None) -> bool:
-        """Show the progress until the build has ended, at most some seconds; return whether it has ended."""
+        """Show the progress until the index can be asked, at most some seconds; return whether it can."""
         ends = None if seconds is None else time.monotonic() + seconds
         with Live(console=self._console, transient=True, auto_refresh=False) as live:
-            while building.is_running and (ends is None or time.monotonic() < ends):
+            while building.is_awaited and (ends is None or time.monotonic() < ends):
                 live.update(Text(building.status.describe(), style="dim"), refresh=True)
                 building.wait(STATUS_SECONDS)
-        return not building.is_running
+        return not building.is_awaited
 
     def _say(self, text: str) -> None:
         self._console.print(Text(text, style="dim"))
 
 
 def _exit_after(building: BackgroundBuild) -> None:
-    """End the prompt with the text typed so far when the build ends."""
+    """End the prompt with the text typed so far when the index can be asked."""
     app = get_app()
 
     async def watch() -> None:
-        while building.is_running:
+        while building.is_awaited:
             await asyncio.sleep(STATUS_SECONDS)
         with suppress(Exception):  # the user may have ended the prompt at the same moment
             app.exit(result=_Unsent(app.current_buffer.text))

@@ -240,9 +240,17 @@ class Watches:
     Args:
         say: called with each line for the user, from any of these threads.
         advised: as in `FolderWatch`.
+        after: called in each thread before it begins to watch, to wait for another build.
     """
 
-    def __init__(self, index: SearchableIndex, say: Callable[[str], None], advised: bool = False) -> None:
+    def __init__(
+        self,
+        index: SearchableIndex,
+        say: Callable[[str], None],
+        advised: bool = False,
+        after: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._after = after
         errors = ErrorCollector()
         for part in index.parts:
             errors.collect(check_watch, Path(part.manifest.source))
@@ -252,10 +260,14 @@ class Watches:
 
     def __enter__(self) -> Watches:
         for watch in self._watches:
-            thread = threading.Thread(target=watch.run, name="turnmark-watch", daemon=True)
+            thread = threading.Thread(target=self._run, args=[watch], name="turnmark-watch", daemon=True)
             thread.start()
             self._threads.append(thread)
         return self
+
+    def _run(self, watch: FolderWatch) -> None:
+        self._after()
+        watch.run()
 
     def __exit__(self, *_: object) -> None:
         for watch in self._watches:
