@@ -1,7 +1,7 @@
 """Large indexes beside LlamaIndex with Chroma: seconds and memory of writing, of searching, and milliseconds a query.
 
     pip install 'turnmark[bench]'
-    TURNMARK_DATA=… python -m tests.benchmarks.scale [PASSAGES]
+    TURNMARK_DATA=… python -m tests.benchmarks.scale [PASSAGES [ours]]
 
 The passages are copies of MTRAG's two pools with every seventh word exchanged. Embedding is left out on both sides, so
 that half a million passages take minutes: a copy has the vectors of its original, a little turned. Everything else is
@@ -143,8 +143,8 @@ def bytes_under(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def main(count: int) -> None:
-    """Print the figures of both sides."""
+def main(count: int, with_theirs: bool) -> None:
+    """Print the figures of both sides, or only of ours."""
     both_pools()
     with tempfile.TemporaryDirectory() as temporary:
         corpus, theirs = Path(temporary) / "copies.jsonl", Path(temporary) / "chroma"
@@ -154,12 +154,15 @@ def main(count: int) -> None:
         from turnmark.retrieval.search.opened_index import indexes_folder
 
         size = bytes_under(indexes_folder() / NAME)
-        run_part("write-theirs", str(corpus), str(theirs))
-        print(f"on disk: ours {size / 2**20:,.0f} MiB, theirs {bytes_under(theirs) / 2**20:,.0f} MiB")
+        print(f"on disk: ours {size / 2**20:,.0f} MiB, {size / count:,.0f} bytes per passage", flush=True)
+        if with_theirs:
+            run_part("write-theirs", str(corpus), str(theirs))
+            print(f"theirs {bytes_under(theirs) / 2**20:,.0f} MiB")
         run_part("search-ours", "dense")
         run_part("search-ours", "conversational?rerank=none")
         run_part("search-ours", "conversational")
-        run_part("search-theirs", str(theirs))
+        if with_theirs:
+            run_part("search-theirs", str(theirs))
     print(f"load of the machine over the last 1, 5 and 15 minutes: {os.getloadavg()}")
 
 
@@ -176,4 +179,4 @@ if __name__ == "__main__":
         PARTS[sys.argv[1]](*sys.argv[2:])
         print(f"  {time.perf_counter() - began:,.0f} s, peak {peak_memory():,.0f} MiB")
     else:
-        main(int(sys.argv[1]) if len(sys.argv) > 1 else PASSAGES)
+        main(int(sys.argv[1]) if len(sys.argv) > 1 else PASSAGES, "ours" not in sys.argv)
