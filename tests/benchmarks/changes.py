@@ -3,7 +3,9 @@
     python -m tests.benchmarks.changes OUT.svg MINUTES RETRIEVER WORK FILES FOLDER…
 
 Copies text files of the folders, such as /usr/share/doc, to WORK, and starts `turnmark index build --watch` over the
-copies. If WORK exists, its files and its index are used again. Every few seconds, files are added, removed, renamed or edited, or a question is asked in this process, which opens the
+copies. If WORK exists, its files and its index are used again.
+
+Every few seconds, files are added, removed, renamed or edited, and a question is asked in this process, which opens the
 index again when a build has published a new state. Prints a line per minute. OUT.jsonl has every question.
 """
 
@@ -153,8 +155,10 @@ def run(folder: Folder, minutes: float, log: Path, retriever: str) -> list[dict[
 def curve(drawing: ElementTree.Element, points: Sequence[tuple[float, float]], minutes: float, **style: str) -> float:
     """Add a curve to a drawing of one row, and return the value at its upper edge."""
     highest = max(value for _, value in points) or 1.0
-    places = [f"{MARGIN + (WIDTH - 2 * MARGIN) * minute / minutes:.1f},{ROW_HEIGHT - 20 - (ROW_HEIGHT - 45) * value / highest:.1f}"
-              for minute, value in points]  # fmt: skip
+    places = []
+    for minute, value in points:
+        x = MARGIN + (WIDTH - 2 * MARGIN) * minute / minutes
+        places.append(f"{x:.1f},{ROW_HEIGHT - 20 - (ROW_HEIGHT - 45) * value / highest:.1f}")
     ElementTree.SubElement(drawing, "polyline", {"points": " ".join(places), "fill": "none", **style})
     return highest
 

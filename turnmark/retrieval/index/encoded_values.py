@@ -81,7 +81,7 @@ class EncodedValues:
             self._files[SIGNS_FILE].write(sign_bytes(vectors).tobytes())
         for packed in values.get(TOKENS, ()):
             signs, ids = unpack_tokens(packed)
-            self._ends = self._ends + (len(signs), len(ids))
+            self._ends = np.add(self._ends, (len(signs), len(ids)))
             self._files[BITS_FILE].write(signs.tobytes())
             self._files[IDS_FILE].write(ids.tobytes())
             self._files[ENDS_FILE].write(self._ends.tobytes())

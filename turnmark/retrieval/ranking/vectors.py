@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds
 from turnmark.retrieval.embedding.embedders import Embedder, TextRole
-from turnmark.retrieval.ranking.fusion import RankedRows, top_k, top_k_of
+from turnmark.retrieval.ranking.fusion import RankedRows, top_k_of
 
 
 def stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
