@@ -62,6 +62,36 @@ def build(notes: Path, server: ScriptedServer | None = None, name: str = "notes"
     return build_index(notes, name, retriever="bm25", describe=describe, **options)
 
 
+@pytest.mark.parametrize(
+    ("reply", "fault"),
+    [
+        ("I'm sorry, but I can't see any image. Please upload the picture.", "saw no picture"),
+        ("Ich kann das Bild leider nicht sehen.", "saw no picture"),
+        ("This", "wrote only 'This'"),
+        ("The diagram shows the response of the sensor. " * 120, "repeats itself"),
+    ],
+)
+def test_worthless_description_is_reported_and_not_stored(notes, reply, fault):
+    replies = DescribesPictures({hash_of(notes / "soft.png"): reply, hash_of(notes / "hard.png"): "A photo of a lid."})
+    with ScriptedServer(replies) as server:
+        report = build(notes, server)
+    assert (report.described, report.descriptions) == (1, 1)
+    assert fault in str(report.problems[0])
+
+
+def test_one_description_of_many_pictures_is_taken_back(notes):
+    names = [f"p{number}" for number in range(8)]
+    hashes = [draw_bars(notes / f"{name}.png", 10 + number) for number, name in enumerate(names)]
+    (notes / "kettle.md").write_text("".join(f"![]({name}.png)\n\n" for name in names))
+    (notes / "soft.png").unlink()
+    (notes / "hard.png").unlink()
+    for _ in range(2):
+        with ScriptedServer(DescribesPictures(dict.fromkeys(hashes, "A picture with a bar."))) as server:
+            report = build(notes, server)
+        assert report.descriptions == 0
+        assert "described 8 pictures with the same words" in str(report.problems[0])
+
+
 def test_description_is_found_below_its_heading_and_its_model_was_told_the_context(notes, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret-key")
     with ScriptedServer(describes(notes)) as server:
@@ -236,7 +266,7 @@ def test_endpoint_that_is_down_ends_the_build_after_a_few_calls(notes):
 def test_budget_ends_describing_and_the_next_build_goes_on(notes):
     for number in range(6):
         draw_bars(notes / f"more{number}.png", 10 + number, 40)
-    with ScriptedServer(lambda _: Say("A chart.", usage=False)) as server:
+    with ScriptedServer(lambda body: Say(f"A chart, {hash(str(body))}.", usage=False)) as server:
         # Without reported usage, a description counts as about 2,200 tokens.
         report = build_index(
             notes, "notes", retriever="bm25", describe=f"openai:eyes@{server.url}?concurrency=1", budget="6k"

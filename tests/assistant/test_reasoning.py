@@ -261,3 +261,17 @@ def test_a_reply_that_repeats_its_steps_is_stopped_and_cut(kitchen):
 )  # fmt: skip
 def test_only_what_is_said_three_times_in_a_row_is_cut(text, shown):
     assert without_repetition(text) == (shown or text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Assistant: It is red.", "It is red."), ("**Assistant:** It is red.", "It is red."),
+        ("Assistants help.", "Assistants help."), ("As said: red.", "As said: red."),
+    ],
+)  # fmt: skip
+def test_removes_the_role_before_a_reply_also_in_a_stream(text, shown):
+    pieces = []
+    with ScriptedServer(Say(text)) as server:
+        reply = opened(server).complete(ASK, on_text=pieces.append)
+    assert (reply.text, "".join(pieces)) == (shown, shown)

@@ -449,7 +449,7 @@ def test_official_client_sees_tool_calls_in_responses(home, plain_home, said_fir
         ({"conversation": "conv_1"}, "conversation", "this server stores no conversations"),
         ({"background": True}, "background", "is not supported"),
         ({"text": {"format": {"type": "json_object"}}}, "text.format.type", "Input should be 'text'"),
-        ({"input": [{"role": "user", "content": [{"type": "input_image"}]}]}, "input[0].content[0].type", "input_text"),
+        ({"input": [{"role": "user", "content": [{"type": "video"}]}]}, "input[0].content[0].type", "input_text"),
         ({"input": [{"type": "image_generation_call"}]}, "input[0].role", "'message'"),
         ({"input": [{"type": "function_call_output", "call_id": "c", "output": "x"}]}, "input", "at least 1 item"),
         ({"input": [{"role": "assistant", "content": "Hello."}]}, None, "the last message must have role user"),

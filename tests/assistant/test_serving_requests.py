@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from starlette.responses import PlainTextResponse
+from starlette.testclient import TestClient
 
 from tests.assistant.notes import conversation
-from turnmark.assistant.serving.access_control import is_loopback, read_token
+from turnmark.assistant.serving.access_control import Guard, check_origin, is_loopback, read_token
 from turnmark.assistant.serving.completions_api import (
     CHECKED_ANSWER_HEADING,
     ReplyForm,
@@ -81,10 +83,19 @@ def test_messages_of_roles_that_are_not_used_may_have_any_content(role):
     assert request.ignored == (f"messages[1] ({role})",)
 
 
+def test_a_message_with_a_picture_is_answered_from_its_text():
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,x"}}
+    request = chat_request(user([{"type": "text", "text": "What is it?"}, picture]))
+    assert request.message == "What is it?"
+    assert request.ignored == ("messages[0].content (image_url)",)
+    with pytest.raises(RejectedRequest, match="the message is empty"):
+        chat_request(user([picture]))
+
+
 def test_reports_all_mistakes_at_once():
     with pytest.raises(RejectedRequest) as raised:
         chat_request(
-            user([{"type": "image_url", "image_url": {}}]), {"role": 5, "content": "x"}, user("  "), "x",
+            user([{"type": "video"}]), {"role": 5, "content": "x"}, user("  "), "x",
             n=2, stream="yes", stream_options={"include_usage": True}, response_format={"type": "json_object"},
             logprobs=True, tool_choice="required", modalities=["audio"], turnmark={"event": True, "footnotes": "all"},
         )  # fmt: skip
@@ -296,3 +307,19 @@ def test_text_before_a_search_is_not_part_of_the_answer():
     sent = "".join(map(text.add, events))
     assert sent == "Let me look \\[1\n\nIt is red [^1]."
     assert CHECKED_ANSWER_HEADING not in "".join(text.rest(reply(answer="It is red [1].", procedure=())))
+
+
+def test_allowed_origins_may_use_the_server_and_others_may_not():
+    async def hello(scope, receive, send):
+        await PlainTextResponse("hello")(scope, receive, send)
+
+    client = TestClient(Guard(hello, "localhost", None, origins=["app://obsidian.md"]), base_url="http://localhost")
+    asked = {"Origin": "app://obsidian.md", "Access-Control-Request-Method": "POST"}
+    assert client.options("/v1/models", headers=asked).status_code == 204
+    response = client.get("/v1/models", headers={"Origin": "app://obsidian.md"})
+    assert (response.text, response.headers["access-control-allow-origin"]) == ("hello", "app://obsidian.md")
+    refused = client.get("/v1/models", headers={"Origin": "https://evil.example.org"})
+    assert (refused.status_code, "access-control-allow-origin" in refused.headers) == (403, False)
+    for wrong in ("*", "obsidian.md", "https://a.b/path"):
+        with pytest.raises(RequestError, match="expected an origin"):
+            check_origin(wrong)

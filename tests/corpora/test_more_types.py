@@ -463,3 +463,34 @@ def test_damaged_files_give_documents_or_problems(tmp_path: Path) -> None:
             folder = tmp_path / f"{suffix[1:]}-{number}"
             folder.mkdir()
             survives(folder, suffix, damaged(content, number))
+
+
+def test_reads_appointments_and_contacts(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            "team.ics": "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nDTSTART;TZID=Europe/Berlin:20240503T100000\r\n"
+            'SUMMARY:Budget\\, second\r\n  round\r\nORGANIZER;CN="Mira Holm":mailto:mira@firm.example\r\n'
+            "BEGIN:VALARM\r\nDESCRIPTION:Alarm\r\nEND:VALARM\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n",
+            "eva.vcf": "BEGIN:VCARD\nFN;CHARSET=UTF-8;ENCODING=QUOTED-PRINTABLE:Eva M=C3=BCller\n"
+            "TEL;TYPE=WORK:+49 711 555\nADR:;;Main St 4;Ulm;;89073;\nEND:VCARD\n",
+        },
+    )
+    contacts, appointments = read_source(tmp_path)
+    assert isinstance(contacts, Document)
+    assert isinstance(appointments, Document)
+    assert contacts.text == "## Eva Müller\n\n- Phone: +49 711 555 (WORK)\n- Address: Main St 4, Ulm, 89073\n"
+    assert appointments.text == (
+        "## Budget, second round\n\n- Start: 2024-05-03 10:00 (Europe/Berlin)\n"
+        "- Organizer: mira@firm.example (Mira Holm)\n"
+    )
+
+
+def test_reads_the_words_of_drawings(tmp_path: Path) -> None:
+    drawing = '<svg xmlns="http://www.w3.org/2000/svg"><title>Plan</title><text>Main <tspan>gate</tspan></text></svg>'
+    write(tmp_path, {"a.svg": drawing, "empty.svg": '<svg xmlns="http://www.w3.org/2000/svg"><path d="M0 0"/></svg>'})
+    [document] = read_source(tmp_path)
+    assert isinstance(document, Document)
+    assert (document.title, document.text) == ("Plan", "Plan\n\nMain gate\n")
+    (tmp_path / "a.html").write_text(f"<p>See:</p>{drawing}")
+    assert "Main gate" in read_one(tmp_path / "a.html").text

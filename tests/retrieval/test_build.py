@@ -128,6 +128,16 @@ def test_missing_part_is_reported_and_rebuilt(notes, part):
         build_index(notes, "n")
 
 
+def test_damaged_rows_are_built_again(notes):
+    build_index(notes, "n")
+    file = home() / "indexes" / "n" / "g0001" / rows_file(1)
+    file.write_bytes(file.read_bytes()[:40])
+    report = build_index(notes, "n")
+    assert not report.unchanged
+    assert "everything is read again" in str(report.problems[0])
+    assert verify_index(open_index("n")) == []
+
+
 def test_damaged_passages_are_reported_without_traceback(notes):
     build_index(notes, "n")
     path = open_index("n").files / "passages.db"

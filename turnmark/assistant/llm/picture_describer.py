@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -35,6 +37,7 @@ from turnmark.core.home import home
 from turnmark.core.specs import parse_spec
 from turnmark.core.untrusted import describe_error, one_line
 from turnmark.corpora.readers.picture_descriptions import clean_description
+from turnmark.corpora.text.segmentation import reading_words
 from turnmark.corpora.types import MEDIA_TYPES, Picture
 from turnmark.retrieval.index.picture_descriptions import DescribingPlan, Descriptions, PictureTask
 
@@ -48,6 +51,8 @@ DECORATION = "DECORATION"
 """The reply to a picture that only decorates."""
 MAX_FAILURES_IN_A_ROW = 3
 """Number of consecutive failed calls after which no more calls are made."""
+MIN_EQUAL_TEXTS = 4
+"""Number of different pictures with the same description from which on it is worthless."""
 STORE_FILE = "descriptions.db"
 
 
@@ -128,18 +133,24 @@ class ModelDescriber:
         limit = max(self.generator.reply_tokens, MAX_DESCRIPTION_TOKENS)
         reply = self.generator.complete(messages, max_tokens=limit)
         text = reply.text.strip()
+        shortened = without_repetition(text)
         if reply.finish_reason == "length":
-            shortened = without_repetition(text)
             text = shortened if shortened != text else ""
         if reply.finish_reason == "content_filter" or not text:
             problem = {
-                "length": f"the description is longer than {limit} tokens; raise ?max_tokens in the spec",
+                "length": f"longer than {limit} tokens; allow more in the spec, e.g. ?max_tokens=8000",
                 "content_filter": "the endpoint's content filter stopped the description",
             }.get(reply.finish_reason, f"{reply.model} wrote nothing")
             raise GeneratorError("bad_reply", problem, reply.usage)
         text = "" if text.strip("*_`. ").upper() == DECORATION else clean_description(text)
+        if text and (problem := _fault_of(text, shortened)):
+            raise GeneratorError("bad_reply", f"{reply.model} {problem}", reply.usage)
         self.store.put(self._key_of(task.picture), json.dumps({"text": text}))
         return text, reply.usage
+
+    def forget(self, picture: Picture) -> None:
+        """Remove the stored description of a picture."""
+        self.store.put(self._key_of(picture), json.dumps({"text": None}))
 
     def messages(self, task: PictureTask) -> list[PromptMessage]:
         """Return the prompt for a picture."""
@@ -172,6 +183,30 @@ class ModelDescriber:
 def _context(prompt: Prompt, task: PictureTask) -> str:
     """Return what the document says about a picture, quoted; empty if it says nothing."""
     return prompt.quote_fields({"Document": task.title, "Section": task.heading, "Caption": task.picture.alt})
+
+
+_BLINDNESS = re.compile(
+    r"\b(?:can(?:no|['’])t|can not|unable to|not able to|(?:do|did)(?:n['’]t| not))\b[^.!?]{0,40}"
+    r"\b(?:see|view|access|open|display|process|analy[sz]e|have|find|receive)\b[^.!?]{0,30}"
+    r"\b(?:images?|pictures?|photos?|attachments?|files?)\b"
+    r"|\bkann\b[^.!?]{0,40}\b(?:Bild\w*|Foto\w*)\b[^.!?]{0,30}\bnicht\b|\bkeine?n? Bild\b"
+    r"|\bne (?:peux|vois)\b[^.!?]{0,40}\bimage|\bno (?:puedo|veo)\b[^.!?]{0,40}\bimagen"
+    r"|(?:看不到|无法(?:看到|查看|打开|识别)|没有看到)[^。]{0,20}(?:图|照片)|画像(?:を|が)[^。]{0,10}(?:できません|ありません)",
+    re.IGNORECASE,
+)
+"""Matches the words of a model that has not seen the picture."""
+_MAX_EXCUSE_LENGTH = 400
+_MIN_WORDS = 2
+_MIN_OWN_SHARE = 0.3  # of a description that is not repeated
+
+
+def _fault_of(text: str, shortened: str) -> str:
+    """Say why a description is worthless; "" if it is not. `shortened` is the reply until it repeats itself."""
+    if len(text) <= _MAX_EXCUSE_LENGTH and _BLINDNESS.search(text):
+        return "saw no picture"
+    if reading_words(text) < _MIN_WORDS:
+        return f"wrote only {text!r}"
+    return "repeats itself" if len(shortened) < _MIN_OWN_SHARE * len(text) else ""
 
 
 @dataclass
@@ -213,9 +248,21 @@ class _Work:
             on_wait=lambda: self.progress.advance(0),
         )
         scheduler.run(self._pending())
+        self._reject_equal_texts()
         for task in self.tasks:
             if task.picture.sha256 not in self.texts:
                 self.failures.setdefault(task.picture.sha256, self.ended)
+
+    def _reject_equal_texts(self) -> None:
+        """Take back a description that many pictures have: it says nothing about any of them."""
+        often = Counter(filter(None, self.texts.values()))
+        for task in self.tasks:
+            sha256 = task.picture.sha256
+            count = often[self.texts.get(sha256, "")]
+            if count >= MIN_EQUAL_TEXTS:
+                self.describer.forget(task.picture)
+                self.failures[sha256] = f"{self.describer.model} described {count} pictures with the same words"
+                del self.texts[sha256]
 
     def _pending(self) -> Iterator[PictureTask]:
         for task in self.tasks:

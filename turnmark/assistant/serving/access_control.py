@@ -5,7 +5,9 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import os
+import re
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -108,9 +110,13 @@ class Guard:
         host: host that the server listens at.
         token: token that every request must have, or None if only this machine can reach the server.
         protects: beginning of the paths that need the token.
+        origins: pages of other sites that may use the server, such as those of a browser extension.
     """
 
-    def __init__(self, app: ASGIApp, host: str, token: str | None, protects: str = "/v1/") -> None:
+    def __init__(
+        self, app: ASGIApp, host: str, token: str | None, protects: str = "/v1/", origins: Sequence[str] = ()
+    ) -> None:
+        self._origins = frozenset(origin.lower() for origin in origins)
         self._app, self._names = app, ("localhost", "127.0.0.1", "::1", host.lower())
         self._protects = protects
         self._token = None if token is None else token.encode()
@@ -118,18 +124,24 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle an ASGI request."""
         from starlette.datastructures import Headers
+        from starlette.responses import Response
 
         from turnmark.assistant.serving.completions_api import rejection_response
 
+        headers = Headers(scope=scope) if scope["type"] == "http" else Headers()
+        origin = headers.get("origin", "")
+        is_allowed = origin.lower() in self._origins
+
         async def safe(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS]
+                granted = _grant(origin) if is_allowed else ()
+                message["headers"] = [*message.get("headers", ()), *SECURITY_HEADERS, *granted]
             await send(message)
 
-        refusal = None
-        if scope["type"] == "http":
-            refusal = self._refusal(scope["path"], Headers(scope=scope))
-        if refusal is not None:
+        refusal = self._refusal(scope["path"], headers) if scope["type"] == "http" else None
+        if is_allowed and scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+            await Response(status_code=204)(scope, receive, safe)  # asked without the token
+        elif refusal is not None:
             await rejection_response(refusal)(scope, receive, safe)
         else:
             await self._app(scope, receive, safe)
@@ -142,10 +154,9 @@ class Guard:
             return RejectedRequest(
                 "this server does not answer under this name (Host header); use localhost", status=403, code="host"
             )
-        if origin and _origin_host(origin) != host.lower():
-            return RejectedRequest(
-                "pages of other sites may not use this server (Origin header)", status=403, code="origin"
-            )
+        if origin and _origin_host(origin) != host.lower() and origin.lower() not in self._origins:
+            message = "pages of other sites may not use this server (Origin header), unless --allow-origin names them"
+            return RejectedRequest(message, status=403, code="origin")
         if self._token is None or not path.startswith(self._protects):
             return None
         kind, _, credentials = headers.get("authorization", "").partition(" ")
@@ -153,6 +164,23 @@ class Guard:
             message = "a token is missing or wrong; send the header Authorization: Bearer TOKEN"
             return RejectedRequest(message, status=401, code="invalid_api_key")
         return None
+
+
+def _grant(origin: str) -> list[tuple[bytes, bytes]]:
+    """Return the headers that let a page of another site read a response (https://fetch.spec.whatwg.org)."""
+    return [
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-allow-methods", b"GET, POST, OPTIONS"),
+        (b"access-control-allow-headers", b"authorization, content-type, *"),
+        (b"vary", b"Origin"),
+    ]
+
+
+def check_origin(origin: str) -> str:
+    """Return an origin that `--allow-origin` names; raise RequestError if it is none."""
+    if not re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s*?#]+", origin.lower()):
+        raise RequestError(f"--allow-origin {one_line(origin)}: expected an origin, e.g. app://obsidian.md")
+    return origin
 
 
 def _origin_host(origin: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
 from importlib.resources import files
@@ -111,8 +111,10 @@ MAX_BODY_BYTES = 4_000_000
 """Maximum bytes of a request body."""
 
 
-def make_app(models: ServedModels, host: str, token: str | None, on_ready: Callable[[], None]) -> Any:
-    """Make the ASGI application, which calls `on_ready` when it accepts requests."""
+def make_app(
+    models: ServedModels, host: str, token: str | None, on_ready: Callable[[], None], origins: Sequence[str] = ()
+) -> Any:
+    """Make the ASGI application, which calls `on_ready` when it accepts requests; `origins` as in `Guard`."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -157,7 +159,7 @@ def make_app(models: ServedModels, host: str, token: str | None, on_ready: Calla
         return json_response({"status": "ok"})
 
     _add_page_routes(app, models, rated)
-    return Guard(app, host, token)
+    return Guard(app, host, token, origins=origins)
 
 
 def _add_page_routes(app: FastAPI, models: ServedModels, rated: RatedAnswers) -> None:

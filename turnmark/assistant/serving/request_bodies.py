@@ -26,6 +26,8 @@ MAX_MESSAGES = 10_000
 _IGNORED_OPTIONS = ("n", "response_format", "tool_choice", "logprobs", "modalities")
 _USED_ROLES = ("user", "assistant")
 """Messages of other roles are left out: instructions, and results of tools that the client ran for another model."""
+_UNREAD_PARTS = frozenset(("image_url", "image", "input_image", "input_audio", "file", "input_file"))
+"""Parts of a message that are not read; it is answered from its text."""
 _MAX_IGNORED_NAMES = 40
 _MAX_NAME_CHARS = 60
 _ESCAPED_CHARACTER = re.compile(r"\\([\\\[\]<])")
@@ -90,6 +92,7 @@ def _to_parts(content: Any, kind: str = "text") -> Any:
 
 class _ClientMessage(_RequestObject):
     role: str
+    unread_parts: list[str] = []
     content: Annotated[list[_TextPart], BeforeValidator(_to_parts)] = []
 
     @property
@@ -99,10 +102,16 @@ class _ClientMessage(_RequestObject):
     @model_validator(mode="before")
     @classmethod
     def _leave_out_unused_content(cls, message: Any) -> Any:
-        """Drop the content of a message that is left out: it may have any form, such as the pictures of a tool."""
-        role = message.get("role") if isinstance(message, dict) else None
+        """Drop the content of a message that is left out, which may have any form, and pictures and files of others."""
+        if not isinstance(message, dict):
+            return message
+        role, content = message.get("role"), message.get("content")
         if isinstance(role, str) and role not in _USED_ROLES:
             return {key: value for key, value in message.items() if key != "content"}
+        if isinstance(content, list):
+            kinds = [part.get("type") if isinstance(part, dict) else None for part in content]
+            kept = [part for part, kind in zip(content, kinds, strict=True) if kind not in _UNREAD_PARTS]
+            return {**message, "content": kept, "unread_parts": sorted({*kinds} & _UNREAD_PARTS)}
         return message
 
     @model_validator(mode="after")
@@ -265,6 +274,7 @@ def _to_chat_request(
         ignored: names of the declared fields that are set but have no effect; undeclared fields have none either.
     """
     system = [f"{field}[{n}] ({short_name(row.role)})" for n, row in enumerate(messages) if row.role not in _USED_ROLES]
+    system += [f"{field}[{n}].content ({kind})" for n, row in enumerate(messages) for kind in row.unread_parts]
     own = request.turnmark or _TurnmarkOptions()
     return ChatRequest(
         model=request.model,

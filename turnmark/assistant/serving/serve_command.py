@@ -17,7 +17,7 @@ from turnmark.assistant.config import (
     split_generators,
     with_index,
 )
-from turnmark.assistant.serving.access_control import TOKEN_ENV, check_port, read_token
+from turnmark.assistant.serving.access_control import TOKEN_ENV, check_origin, check_port, read_token
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import Request, RequestCommand, command_from
 from turnmark.core.untrusted import one_line
@@ -41,6 +41,10 @@ class ServeRequest(Request):
             metavar="FILE", help=f"File of mode 0600 with the API key that requests must have; or set {TOKEN_ENV}"
         ),
     ] = None
+    allow_origin: Annotated[
+        tuple[str, ...],
+        typer.Option(metavar="ORIGIN", help="Page that may use the server, e.g. app://obsidian.md; repeatable"),
+    ] = ()
     watch: WatchFolder = False
 
 
@@ -59,6 +63,8 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
 
     errors.collect(check_port, request.port)
     secret = errors.collect(read_token, request.token, request.host)
+    for origin in request.allow_origin:
+        errors.collect(check_origin, origin)
     config = with_index(request.assistant, errors)
     models = open_models(config, split_generators(request.generator), errors, say, hides_details=True)
     indexes = models.indexes
@@ -76,7 +82,7 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
         with ExitStack() as stack:
             for watching in filter(None, watches):
                 stack.enter_context(watching)
-            run_server(make_app(models, request.host, secret, on_ready), models.close, listening)
+            run_server(make_app(models, request.host, secret, on_ready, request.allow_origin), models.close, listening)
     finally:
         listening.close()
 

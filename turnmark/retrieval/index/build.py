@@ -378,7 +378,12 @@ class Build:
         """Return whether a build can add to the files of the current generation."""
         if old.format != FORMAT or read_mark(generation_folder(self.folder, old.generation)) != mark:
             return False
-        return has_all_components(StoredIndex(self.folder, old))
+        index = StoredIndex(self.folder, old)
+        try:
+            return has_all_components(index) and len(index.rows.keys) >= 0
+        except TurnmarkError as error:
+            self.report.problems.append(Problem(file=self.folder.name, what=f"everything is read again: {error}"))
+            return False
 
     def _prepare(self, reader: SourceReader, models: Models, place: Generation) -> None:
         """Have the reader leave out unchanged files, and open the stored tables."""

@@ -38,7 +38,7 @@ from turnmark.retrieval.tables.tables_db import cell_expressions, parse_columns,
 
 UNFINISHED_TABLES = "kept.tables.db"
 """Name of the file while the documents are read."""
-TABLES_VERSION = 4
+TABLES_VERSION = 5
 """Version of the file. Tables of another version are not taken over by a build."""
 MAX_RANKED_CHARACTERS = 200_000
 """Characters of the cells of a large table that rank it. It is also found by the words of all its rows."""

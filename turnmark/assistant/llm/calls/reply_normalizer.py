@@ -6,6 +6,7 @@ is the text for the person, for the next prompt, or for a judge.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar, Unpack
 
@@ -122,9 +123,25 @@ def strip_reasoning(reply: AnyReply) -> AnyReply:
     """Return a reply whose text is without reasoning, which is added to the reasoning that the endpoint reported."""
     split = split_reasoning(reply.text)
     if split.text == reply.text:
-        return reply
+        return _without_role(reply)
     reasoning = "\n\n".join(filter(None, (reply.reasoning, split.reasoning)))
-    return reply.model_copy(update={"text": split.text, "reasoning": reasoning})
+    return _without_role(reply.model_copy(update={"text": split.text, "reasoning": reasoning}))
+
+
+_ROLE_NAMES = ("assistant", "assistent", "asistente", "assistente", "ai assistant", "助手")
+_ROLE = re.compile(rf"\s*(?:\*\*)?(?:{'|'.join(_ROLE_NAMES)})(?:\*\*\s?[:：]|[:：]\*\*|[:：])\s*(?=\S)", re.IGNORECASE)
+"""Matches the role that some models write before a reply, as in the prompts of chats: "Assistant: ..."."""
+
+
+def _may_become_role(text: str) -> bool:
+    """Return whether the beginning of a reply may be one of a role."""
+    begun = text.strip("* \n:：").lower()
+    return any(name.startswith(begun) for name in _ROLE_NAMES)
+
+
+def _without_role(reply: AnyReply) -> AnyReply:
+    role = _ROLE.match(reply.text)
+    return reply.model_copy(update={"text": reply.text[role.end() :]}) if role else reply
 
 
 def _drop_repetition(reply: AnyReply) -> AnyReply:
@@ -159,7 +176,10 @@ class _TextFilter:
         found = split.text != self._text
         if split.unfinished or (not found and not self._passed and self._habit.holds(self._text)):
             return
-        shown = without_unfinished_calls(split.text, self._names)
+        if not self._passed and _may_become_role(split.text):
+            return
+        role = _ROLE.match(split.text)
+        shown = without_unfinished_calls(split.text[role.end() :] if role else split.text, self._names)
         if self._stops and any(mark in piece for mark in ".!?。！？\n"):
             if repetition_start(shown) is not None:
                 raise RepeatedReply(self._text)

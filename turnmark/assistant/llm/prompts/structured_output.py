@@ -317,7 +317,8 @@ def _repeat_longer(cut: Completion, repeat: Callable[[int], Completion], room: i
 def _empty_reply_error(reply: Completion, usage: Usage) -> GeneratorError:
     """Return the error for a reply without text."""
     if reply.finish_reason == "length":
-        problem = f"{reply.model} used up {reply.max_tokens} tokens before it wrote anything; raise max_tokens"
+        used = f"{reply.model} used up {reply.max_tokens} tokens before it wrote anything"
+        problem = f"{used}; allow more in the spec, e.g. ?max_tokens=8000"
         return EmptyReply(problem, usage)
     if reply.finish_reason == "content_filter":
         problem = f"{reply.model} wrote nothing: the endpoint's content filter stopped it"

@@ -183,6 +183,8 @@ def _is_dropped(tag: Tag) -> bool:
         return False
     if tag.name == "button" and tag.find_parent(_UNFOLDING_TAGS) is None:
         return True
+    if tag.name == "svg" and tag.find("text") is not None and not _is_hidden(tag):
+        return False
     return tag.name in _DROPPED_TAGS or _is_hidden(tag) or _leads_elsewhere(tag)
 
 
@@ -518,6 +520,9 @@ class _HtmlPage:
             # A page that loads pictures late has a placeholder in `src`.
             source = str(tag.attrs.get("data-src") or tag.attrs.get("src") or "")
             self.shown.append(self.mark(source, _picture_caption(tag)))
+            return False
+        if name == "svg":  # a drawing with labels
+            self.buffer.append(" ".join(f" {' '.join(label.strings)} " for label in tag("text")))
             return False
         if name in ("annotation", "annotation-xml"):  # they repeat the formula
             return False
