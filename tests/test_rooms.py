@@ -28,7 +28,7 @@ ORDER = {
     ),
     "turnmark.corpora.readers": (
         "registry", "report", "common", "folder", "isolation", "pictures", "markup", "pdf", "fingerprint", "office",
-        "picture_descriptions", "worker", "json_documents", "llama_index", "mail", "pandoc", "source_code",
+        "picture_descriptions", "worker", "json_documents", "llama_index", "calendar", "mail", "pandoc", "source_code",
     ),
     "turnmark.corpora.readers.pdf": (
         "page", "tables", "layout", "headings", "blocks", "figures", "extraction", "document", "page_picture",
