@@ -1,7 +1,6 @@
 """Filters by date, front matter, folder and language, in every retriever, and what became of a file."""
 
 import os
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from turnmark.corpora.readers import read_source
 from turnmark.retrieval.file_account import account_for, ask_about
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.index_api import Index
-from turnmark.retrieval.search.opened_index import generation_folder
 from turnmark.retrieval.storage.filters import normal_date, parse_where
 
 NOTES = {
@@ -148,22 +146,6 @@ def test_compacted_index_keeps_its_fields(tmp_path: Path) -> None:
     source = write_notes(tmp_path / "notes")
     build_index(source, "notes", retriever="bm25")
     build_index(source, "notes", retriever="bm25", compact=True)
-    assert found(Index.open("notes"), "tags=rye") == {"bread/rye.md"}
-
-
-def test_older_index_says_that_it_has_no_fields(notes: Index, tmp_path: Path) -> None:
-    part = notes.parts[0]
-    with sqlite3.connect(generation_folder(part.folder, part.manifest.generation) / "passages.db") as db:
-        db.executescript(
-            "DROP TABLE fields; DELETE FROM state WHERE name = 'fields'; "
-            "UPDATE state SET value = '' WHERE name = 'made_by';"
-        )
-    old = Index.open("notes")
-    assert found(old, "path=bread/*") == {"bread/sourdough.md", "bread/rye.md"}
-    with pytest.raises(RequestError, match=r"are not in 'notes'.*turnmark index build .*--name notes"):
-        found(old, "tags=rye")
-    report = build_index(tmp_path / "notes", "notes", retriever="bm25")
-    assert report.embedded == 0
     assert found(Index.open("notes"), "tags=rye") == {"bread/rye.md"}
 
 

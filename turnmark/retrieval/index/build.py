@@ -65,7 +65,6 @@ from turnmark.retrieval.search.score_thresholds import calibrate_sure_score
 from turnmark.retrieval.storage import chroma
 from turnmark.retrieval.storage.document_languages import update_languages
 from turnmark.retrieval.storage.manifest import FORMAT, ORIGIN_FIELDS, BuildSettings, Manifest, read_manifest
-from turnmark.retrieval.storage.passage_store import FIELDS_KNOWN
 from turnmark.retrieval.storage.passage_writer import ReadFile
 from turnmark.retrieval.tables.table_update import TableUpdate
 from turnmark.retrieval.tables.table_writer import TABLES_VERSION, tables_file
@@ -461,7 +460,6 @@ class Build:
         self.report.unread = dict(reader.watch.unread)
         if rows:
             place.store.keep_rows(rows)
-        place.store.note(FIELDS_KNOWN, "1")
         self._remove_missing(reader, place, seen)
 
     def _cut(self, reader: SourceReader, place: Generation) -> Iterator[SourceEntry]:

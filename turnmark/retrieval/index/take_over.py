@@ -113,9 +113,9 @@ INSERT INTO passages SELECT n."new", p."id", p."document", p."title", p."text", 
     FROM temp.numbers n JOIN old.passages p ON p."key" = n."old" ORDER BY n."new";
 INSERT INTO documents SELECT * FROM old.documents;
 INSERT INTO files SELECT * FROM old.files;
-INSERT INTO state SELECT * FROM old.state WHERE "name" IN ('made_by', 'languages', 'fields');
+INSERT INTO fields SELECT * FROM old.fields;
+INSERT INTO state SELECT * FROM old.state WHERE "name" IN ('made_by', 'languages');
 """
-_COPIED_FIELDS = "INSERT INTO fields SELECT * FROM old.fields;"
 
 
 def _copy_passages(index: StoredIndex, place: Generation, with_terms: bool) -> None:
@@ -131,8 +131,7 @@ def _copy_passages(index: StoredIndex, place: Generation, with_terms: bool) -> N
         with store.db:
             store.db.execute('CREATE TEMP TABLE numbers ("old" INTEGER PRIMARY KEY, "new" INTEGER)')
             store.db.executemany("INSERT INTO temp.numbers VALUES (?, ?)", zip(keys, range(len(keys)), strict=True))
-            copied = _COPIED + _COPIED_FIELDS * index.store.has_fields
-            for statement in filter(str.strip, copied.split(";")):
+            for statement in filter(str.strip, _COPIED.split(";")):
                 store.db.execute(statement, [store.revision, STAYS] if "?" in statement else [])
             if with_terms:
                 store.db.execute(

@@ -146,15 +146,9 @@ class SearchableIndex(ABC):
         return mask
 
     def check_where(self, where: Where) -> None:
-        """Raise RequestError if no document has a key of a filter, or if the index does not know dates and keys yet."""
+        """Raise RequestError if no document has a key of a filter."""
         if not any(map(is_of_fields, where)):
             return
-        if old := [part for part in self.parts if not part.store.has_fields]:
-            command = "; ".join(build_command(part.manifest, spec_of_build(part.manifest)) for part in old)
-            raise RequestError(
-                f"--where: dates and front matter are not in {', '.join(repr(part.name) for part in old)}, which an "
-                f"earlier version built; bring it up to date: {command}"
-            )
         unknown = [part.store.unknown_keys(where) for part in self.parts]
         if lost := [key for key in unknown[0] if all(key in each for each in unknown)]:
             keys = sorted({*WHERE_KEYS, *(key for part in self.parts for key in part.store.fields())})

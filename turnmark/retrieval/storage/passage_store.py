@@ -29,7 +29,6 @@ from turnmark.retrieval.storage.filters import (
     WHERE_KEYS,
     Where,
     column_of,
-    is_of_fields,
     is_of_passage,
     one_of,
     sql_tests,
@@ -38,8 +37,6 @@ from turnmark.retrieval.storage.filters import (
 PASSAGES_FILE = "passages.db"
 FIELDS = tuple("id document title text start end path section page page_starts date header".split())
 COLUMNS = ", ".join(f'"{name}"' for name in FIELDS)
-FIELDS_KNOWN = "fields"
-"""Name in the state that is set once the fields of all documents are stored."""
 ROW_TYPE = np.dtype("<i4")
 """Type of what the file of a revision has for each row."""
 IN_LIST = "(SELECT value FROM json_each(?))"
@@ -307,15 +304,8 @@ class PassageStore(Passages):
 
     def _tests(self, where: Where) -> tuple[str, list[str]]:
         """Return the condition under which a passage is there and under a filter, and its values."""
-        if not self.has_fields and any(map(is_of_fields, where)):
-            return "0", []
         tests, values = sql_tests(where)
         return f"{tests} AND {self._there}", values
-
-    @cached_property
-    def has_fields(self) -> bool:
-        """Whether the fields of the documents are known, which was not so in earlier versions."""
-        return bool(self.select('SELECT 1 FROM state WHERE "name" = ?', [FIELDS_KNOWN]))
 
     def fields(self) -> list[str]:
         """Return the keys of the fields that documents have besides their date."""
@@ -329,9 +319,8 @@ class PassageStore(Passages):
     def fields_of(self, document: str) -> dict[str, list[str]]:
         """Return the fields of a document, with their values in order."""
         fields: dict[str, list[str]] = {}
-        if self.has_fields:
-            for key, value in self.select('SELECT "key", "value" FROM fields WHERE "document" = ?', [document]):
-                fields.setdefault(key, []).append(value)
+        for key, value in self.select('SELECT "key", "value" FROM fields WHERE "document" = ?', [document]):
+            fields.setdefault(key, []).append(value)
         return fields
 
     def close(self) -> None:
