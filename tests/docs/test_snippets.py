@@ -15,6 +15,7 @@ import pytest
 from tests.docs.commandline import parsed
 from tests.docs.pages import Block, blocks
 from tests.docs.scene import Scene, inside
+from tests.served import ServerProcess, free_port
 from turnmark.assistant.serving.ratings import parse_rating
 
 PYTHON = [block for block in blocks() if block.kind == "python"]
@@ -85,6 +86,23 @@ def test_python_blocks_run(block: Block, scene: Scene, vectors: None, monkeypatc
         assert variables["engine"].chat(ASK).metadata["question"] == ASK
     if "assistant" in variables:
         assert variables["assistant"].reply([], ASK).question == ASK
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    "block", [example for example in PYTHON if "8765" in example.text], ids=lambda block: block.place
+)
+def test_clients_of_the_server_run(block: Block, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "turnmark", "serve", "--index", "notes", "--port", address.rpartition(":")[2]]
+    server = ServerProcess(command, f"http://{address}/v1/models", tmp_path / "log", scene.environment)
+    server.start()
+    try:
+        variables = run(block, scene, monkeypatch, **{"127.0.0.1:8765": address, "How do I descale a kettle?": ASK})
+    finally:
+        server.kill()
+    if "reply" in variables:
+        assert variables["reply"].choices[0].message.content
 
 
 @pytest.mark.parametrize("block", TOML, ids=lambda block: block.place)
