@@ -130,7 +130,9 @@ def read_date(text: str) -> CellDate | None:
 
 def read_short_date(text: str) -> CellDate | None:
     """Return the date of a cell such as "02.01.24" or "20240503" in a column of dates, or None."""
-    matches = (form.fullmatch(text.strip()) for form in _SHORT_FORMS)
+    if not 6 <= len(text) <= MAX_LENGTH or not text[0].isdigit():
+        return None
+    matches = (form.fullmatch(text) for form in _SHORT_FORMS)
     return next((_make_date(match.groupdict()) for match in matches if match), None)
 
 

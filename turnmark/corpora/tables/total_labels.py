@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import Literal
 
 TotalLabel = Literal["", "average", "possible", "likely", "certain"]
@@ -39,6 +40,9 @@ ergebnis saldo bilanz résultat resultado risultato resultaat resultat tulos vý
 eredmény αποτέλεσμα
 """
 """Words that may name a total if the numbers are sums."""
+MAX_LENGTH = 80
+"""Characters of the longest label that may name a total."""
+_TOKEN = re.compile(r"[^\W_]+|∑")
 _SCRIPT_WITHOUT_SPACES = re.compile(r"[\u0e00-\u0e7f\u3040-\u9fff]")
 _UNIT = re.compile(r"\((?:in )?(?:[A-Z]{3}|[^\w\s]{1,2})\)")
 
@@ -54,8 +58,9 @@ def _pattern(words: str) -> str:
 
 def _plain(label: str) -> str:
     """Return a label in lower case, without accents, marks around it, a unit and the spaces of "T O T A L"."""
-    text = unicodedata.normalize("NFKD", _UNIT.sub("", label)).casefold().replace("״", '"')
-    text = re.sub("[\u0300-\u036f]", "", text)
+    text = (_UNIT.sub("", label) if "(" in label else label).casefold()
+    if not text.isascii():
+        text = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFKD", text).replace("״", '"'))
     text = " ".join(text.strip(" :=*_.–—-\t").split())
     return text.replace(" ", "") if re.fullmatch(r"\w(?: \w){3,}", text) else text
 
@@ -66,9 +71,19 @@ _AVERAGE_WORD = re.compile(_pattern(_AVERAGE))
 _POSSIBLE_WORD = re.compile(rf"{_pattern(_ALONE + _POSSIBLE)}|\w{{3,}}summ[ae]\b")
 
 
+_TOKENS = frozenset(_TOKEN.findall(_plain(_LIKELY + _ALONE + _AVERAGE + _POSSIBLE)))
+"""All words of the patterns, which are slow."""
+
+
+@lru_cache(maxsize=50_000)
 def total_label(label: str) -> TotalLabel:
     """Return how surely a label names a total or average."""
+    if len(label) > MAX_LENGTH or label.isdigit():
+        return ""
     text = _plain(label)
+    is_known = any(word in _TOKENS or word.endswith(("summe", "summa")) for word in _TOKEN.findall(text))
+    if not is_known and not _SCRIPT_WITHOUT_SPACES.search(text):
+        return ""
     if _WORD_ALONE.fullmatch(text):
         return "certain"
     if _LIKELY_WORD.search(text):

@@ -90,7 +90,7 @@ class _Sums:
         self.labels = self.labels & {*labels} if self.rows else {*labels}
         self.rows += 1
         for (column, unit), number in amounts.items():
-            for key in {(column, unit), (column, _ANY)}:
+            for key in ((column, unit), (column, _ANY))[: 1 + bool(unit)]:
                 self._sums[key] = self._sums.get(key, 0.0) + number
                 self._counts[key] += 1
 
@@ -117,7 +117,7 @@ class _Sums:
 
     def _is_sum(self, key: tuple[int, str], number: float, tolerance: float, is_average: bool = False) -> bool:
         """Return whether a number is the sum (or average) of its column, in its own unit or in all units."""
-        for each in (key, (key[0], _ANY)):
+        for each in (key, (key[0], _ANY))[: 1 + bool(key[1])]:
             total = self._sums.get(each, 0.0) / (self._counts[each] or 1 if is_average else 1)
             if abs(total - number) <= tolerance * abs(number):
                 return True
