@@ -42,8 +42,9 @@ class MatchingLine(NamedTuple):
     Attributes:
         passage: the id of its passage.
         start: offset of this passage in the document.
-        text: the line; a row of a large table has its labels before the cells.
-        at: offset of the first match in the line.
+        text: the line, or the paragraph that it was wrapped from; a row of a large table has its labels before the
+            cells.
+        at: offset of the first match in the text.
     """
 
     document: str
@@ -142,16 +143,16 @@ class Collection:
             section = without_continued(text.section)
             sections.add((text.document, section))
             titles[text.document] = text.title
-            firsts: dict[int, int] = {}  # line number -> offset of the first match in the line
+            firsts: dict[tuple[int, int], int] = {}  # span of the line or paragraph -> offset of its first match
             for start in starts:
-                firsts.setdefault(content.count("\n", 0, start), start)
+                firsts.setdefault(_paragraph_around(content, start), start)
             line_count += len(firsts)
             kept_lines = lines.setdefault(text.document, [])
-            for number, start in list(firsts.items())[: MAX_LINES_PER_DOCUMENT - len(kept_lines)]:
-                row = content.split("\n", number + 1)[number]
-                indent = len(row) - len(row.lstrip())
-                at = start - (content.rfind("\n", 0, start) + 1) - indent
-                line, at = _label_row(row, text.header, at) if text.header else (row.strip(), max(at, 0))
+            for (begin, end), start in list(firsts.items())[: MAX_LINES_PER_DOCUMENT - len(kept_lines)]:
+                before = content[begin:start].lstrip()
+                line, at = " ".join(content[begin:end].split("\n")).strip(), len(before)
+                if text.header:
+                    line, at = _label_row(line, text.header, at)
                 kept_lines.append(MatchingLine(text.document, text.id, text.start, section, line, at))
         in_turns = [line for rank in zip_longest(*lines.values()) for line in rank if line is not None]
         return Occurrences(len(documents), dict(times.most_common()), titles, len(sections), line_count, in_turns)
@@ -196,6 +197,33 @@ def _remove_tables(text: StoredText, tables: Sequence[TableExcerpt]) -> str:
         # Spaces keep the offsets for the next table.
         content = content[:first] + "\n".join(kept).ljust(last - first) + content[last:]
     return content
+
+
+MIN_WRAPPED_CHARACTERS = 45
+"""Minimum characters of a line that may have been wrapped, so that the next line continues it."""
+_NEW_PARAGRAPH = re.compile(r"\s*(?:[-*+•#>|=`~]|\d+[.)]\s|$)|\s{4}")
+
+
+def _paragraph_around(content: str, at: int) -> tuple[int, int]:
+    """Return the span of the line at an offset, with the lines that it was wrapped from."""
+    start, end = content.rfind("\n", 0, at) + 1, content.find("\n", at) % (len(content) + 1)
+    while start and not _NEW_PARAGRAPH.match(content, start, end):
+        before = content.rfind("\n", 0, start - 1) + 1
+        if start - 1 - before < MIN_WRAPPED_CHARACTERS or _starts_code(content[before:start]):
+            break
+        start = before
+    last = content.rfind("\n", 0, end) + 1
+    while end < len(content) and end - last >= MIN_WRAPPED_CHARACTERS and not _starts_code(content[last:end]):
+        after = content.find("\n", end + 1) % (len(content) + 1)
+        if _NEW_PARAGRAPH.match(content, end + 1, after):
+            break
+        last, end = end + 1, after
+    return start, end
+
+
+def _starts_code(line: str) -> bool:
+    """Return whether a line is a row of a table, a heading or code, which no other line continues."""
+    return line.lstrip().startswith(("|", "#", "`", "~")) or line.startswith("    ")
 
 
 def _label_row(row: str, header: str, at: int) -> tuple[str, int]:

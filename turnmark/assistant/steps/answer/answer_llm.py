@@ -48,7 +48,7 @@ from turnmark.corpora.text.segmentation import (
     strip_inline_markdown,
     words,
 )
-from turnmark.corpora.types import CONTINUED_MARK, Message, Passage
+from turnmark.corpora.types import CONTINUED_MARK, Message, Passage, without_continued
 from turnmark.retrieval.types import Hit
 
 _BLANK_LINES = re.compile(r"\n(?:[ \t>]*\n){2,}")
@@ -126,7 +126,23 @@ def turn_prompt(
         evidence.previous,
         "" if evidence.previous else language_to_answer(turn),
         counts,
+        [_extent(turn, hit.passage, number if counts else 0) for number, hit in enumerate(evidence.hits, 1)],
     )
+
+
+def _extent(turn: Turn, passage: Passage, number: int) -> str:
+    """Return whether a section is its whole document, or is cut; empty if neither is known.
+
+    Args:
+        number: its number, if the model has tools to read on; 0 if it has none.
+    """
+    document = turn.retriever.neighbors(passage) if turn.retriever and passage.path else []
+    after = next((each for each in document if each.start >= passage.end), None)
+    if document and document[0].start >= passage.start and after is None:
+        return "(whole document)"
+    if after is None or without_continued(after.section) != without_continued(passage.section):
+        return ""
+    return f"(cut: read after [{number}])" if number else "(cut)"
 
 
 def answer_prompt(
@@ -139,6 +155,7 @@ def answer_prompt(
     previous: str = "",
     language: str = "",
     counts: bool = False,
+    extents: Sequence[str] = (),
 ) -> tuple[tuple[PromptMessage, ...], list[str]]:
     """Return the messages that ask for an answer or a revision, and notes on what was left out.
 
@@ -147,6 +164,7 @@ def answer_prompt(
         previous: the answer to revise, with the numbers of `hits` as marks, or "" if the message is a question.
         language: the language to answer in, if the documents are in another one.
         counts: whether the model has tools that count over all documents.
+        extents: for each hit, whether it is cut or a whole document, in words.
     """
     template = load_prompt("answer", prompts)
     interpretation = _interpretation(understood, message)
@@ -158,8 +176,8 @@ def answer_prompt(
         notes.append(f"{left_out} earlier messages were left out: the model's context is full")
     room -= count_tokens(earlier)
     sections: list[str] = []
-    for number, hit in enumerate(hits, 1):
-        section = format_section(number, hit.passage, template.quote)
+    for number, (hit, extent) in enumerate(zip(hits, extents or [""] * len(hits), strict=True), 1):
+        section = format_section(number, hit.passage, template.quote, extent)
         room -= count_tokens(section) + PASSAGE_MARK_TOKENS
         if room < 0 and sections:
             left_out = len(hits) - len(sections)
@@ -191,8 +209,8 @@ def _interpretation(understood: Understanding, message: str) -> str:
     return number_lines(parts) if len(parts) > 1 else parts[0]
 
 
-def format_section(number: int, passage: Passage, quote: Callable[[str], str] = quote_lines) -> str:
-    """Format a section for a prompt: its number, heading and source, and its text."""
+def format_section(number: int, passage: Passage, quote: Callable[[str], str] = quote_lines, extent: str = "") -> str:
+    """Format a section for a prompt: its number, heading and source, its text, and its extent."""
     heading = passage.heading
     if passage.section.endswith(CONTINUED_MARK):
         heading = f"{heading} {CONTINUED_MARK}"
@@ -203,7 +221,7 @@ def format_section(number: int, passage: Passage, quote: Callable[[str], str] = 
     if source:
         heading = f"{heading} ({source})"
     text = _BLANK_LINES.sub("\n\n", escape_marks(passage.shown_text))
-    return f"[{number}]\n{quote(escape_marks(heading))}\n{quote(text)}"
+    return "\n".join(filter(None, (f"[{number}]", quote(escape_marks(heading)), quote(text), extent)))
 
 
 def procedure_in(text: str) -> tuple[ProcedureStep, ...]:
