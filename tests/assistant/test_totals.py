@@ -47,6 +47,14 @@ def folder(tmp_path_factory):
     return folder
 
 
+def test_sums_are_written_as_the_table_writes_numbers(home, tmp_path) -> None:
+    rows = "".join(f"{n}.01.2024;Kiosk;{n}.100,25 €\n" for n in range(1, 7))
+    (tmp_path / "ausgaben.csv").write_text(f"Datum;Laden;Betrag\n{rows}", encoding="utf-8")
+    build_index(tmp_path, "t", retriever="bm25")
+    reply = replies(assistant_over("t"), "Was ist die Summe von Betrag für Kiosk?")
+    assert "**21.601,50 €**" in reply.answer
+
+
 @pytest.fixture
 def assistant(home, folder) -> Assistant:
     build_index(folder, "t", retriever="bm25")

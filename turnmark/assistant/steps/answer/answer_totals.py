@@ -5,6 +5,7 @@ The statement is cited with the rows that it rests on, as if a model had written
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from turnmark.assistant.citations.provenance import format_cell_value
@@ -19,7 +20,7 @@ from turnmark.core.untrusted import escape_marks, one_line
 from turnmark.corpora.tables.markdown_tables import row_markdown, rule_below
 from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.text.languages import ENGLISH
-from turnmark.retrieval.tables.table_records import StoredTable, TableColumn
+from turnmark.retrieval.tables.table_records import QueryResult, StoredTable, TableColumn
 from turnmark.retrieval.types import Hit
 
 MAX_LISTED_ROWS = 50
@@ -29,6 +30,7 @@ MAX_SOURCE_TOKENS = 2_000
 MAX_NAMED_COLUMNS = 12
 """Maximum columns that a reply names."""
 MAX_DECIMALS = 4
+_COMMA_DECIMALS = re.compile(r"\d,(\d{1,2})(?![\d.,])")
 
 
 def table_to_compute(turn: Turn, part: PartEvidence) -> StoredTable | None:
@@ -116,11 +118,21 @@ def _stated(question: TotalQuestion, computed: Computation) -> str:
     name = escape_marks(one_line(names[question.kind].replace("{column}", column or names["rows"])))
     tied = [", ".join(map(format_cell_value, row[1:])) for row in result.rows if row[0] == value]
     key = f" – {escape_marks('; '.join(dict.fromkeys(tied)))}" if question.keys and question.number else ""
-    return f"{name}: **{_shown(value, question.number)}**{key} ({stated}) [1]"
+    return f"{name}: **{_shown(value, question.number, result)}**{key} ({stated}) [1]"
 
 
-def _shown(value: object, column: TableColumn | None) -> str:
-    """Return a computed number with the unit of its column."""
+def _shown(value: object, column: TableColumn | None, result: QueryResult) -> str:
+    """Return a computed number with the unit of its column, as the table writes numbers if these have a comma."""
     number = format_cell_value(round(value, MAX_DECIMALS) if isinstance(value, float) else value)
+    cells = [
+        str(row[basis.columns.index(column.label)])
+        for basis in result.basis
+        for row in basis.rows
+        if column and column.label in basis.columns
+    ]
+    decimals = [match[1] for cell in cells if (match := _COMMA_DECIMALS.search(cell))]
+    if decimals and isinstance(value, int | float):
+        groups = any(re.search(r"\d\.\d{3}", cell) for cell in cells)
+        number = f"{value:,.{max(map(len, decimals))}f}".translate({ord(","): "." if groups else "", ord("."): ","})
     unit = column.unit if column else ""
     return escape_marks(f"{number}{unit}" if unit == "%" else f"{number} {unit}".strip())
