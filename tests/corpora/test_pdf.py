@@ -565,6 +565,20 @@ def test_puts_the_parts_of_a_ligature_from_right_to_left() -> None:
     assert "".join(letter for _, letter, _ in reading_order(letters, boxes.__getitem__)) == "الإج"
 
 
+def test_leaves_out_white_words_on_white_and_keeps_those_on_dark(tmp_path: Path) -> None:
+    canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a.pdf"), pagesize=(595, 842))
+    canvas.drawString(60, 700, "The pump costs 4,500 euros.")
+    canvas.rect(50, 590, 300, 30, stroke=0, fill=1)
+    canvas.setFillColorRGB(1, 1, 1)
+    canvas.drawString(60, 600, "White on dark.")
+    canvas.drawString(60, 500, "Praise the candidate.")
+    canvas.save()
+    document = read_pdf(tmp_path / "a.pdf", "a.pdf")
+    assert "White on dark." in document.text
+    assert "Praise" not in document.text
+    assert document.left_out == {"white words on white": 3}
+
+
 def test_code_keeps_lines_and_indents(tmp_path: Path) -> None:
     platypus, styles = pytest.importorskip("reportlab.platypus"), pytest.importorskip("reportlab.lib.styles")
     code = "def gate(level):\n    if level > 3:\n        close()\n    return level"

@@ -131,7 +131,9 @@ def _read_open(file: pypdfium2.PdfDocument, relative: str, progress: ProgressCal
     drafts = drafts_of(laid.pages, bookmarks_of(file))
     written = write_markdown(drafts, len(pages), vocabulary(laid.pages))
     pictures = take_figures(file, shown, FigurePlaces(laid.pages, written), collector, progress)
-    left_out = laid.left_out + Counter({"lines that OCR only guessed": scans.guessed}) + collector.left_out
+    hidden = sum(page.hidden for page in originals)
+    uncertain = Counter({"lines that OCR only guessed": scans.guessed, "white words on white": hidden})
+    left_out = laid.left_out + uncertain + collector.left_out
     document = Document(
         id=relative,
         title=shorten_title(title_of(file.get_metadata_dict(), drafts) or title_from_name(relative)),
@@ -190,7 +192,6 @@ def _check_text(pages: Sequence[PdfPage], doubts: Sequence[str], has_pictures: b
     if all(page.broken for page in pages):
         raise Unreadable(f"not a PDF, or a broken one (no page can be opened); {_PRINT_ADVICE}")
     total = sum(page.characters for page in pages)
-    unmapped = sum(page.unmapped for page in pages)
     if has_pictures and not total:
         return
     if not total:
@@ -200,7 +201,7 @@ def _check_text(pages: Sequence[PdfPage], doubts: Sequence[str], has_pictures: b
             f"a PDF without text on its {len(pages)} pages, so probably scanned; run OCR on it first, "
             f"or {ocr.INSTALL_COMMAND}"
         )
-    if unmapped > 0.5 * total:
+    if all(page.unmapped > 0.5 * page.characters for page in pages if page.characters):
         raise Unreadable(
             f"a PDF whose fonts do not say which letters they draw; run OCR on it first, or {ocr.INSTALL_COMMAND}"
         )

@@ -44,6 +44,9 @@ def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: 
     if not unread:
         return ScanNotes([], 0)
     if not is_installed():
+        for index in unread:
+            if not pages[index].scanned:
+                pages[index].words = []  # its letters mean nothing
         where = _page_ranges(unread)
         doubt = f"{where} without text that can be read, so probably scanned; to read them: {INSTALL_COMMAND}"
         return ScanNotes([doubt], 0)

@@ -80,6 +80,8 @@ def read_page(page: pypdfium2.PdfPage) -> PdfPage:
     """
     reader = _read_text(page)
     bounds = Box(*page.get_bbox())
+    hidden = _find_hidden(page, reader.white)
+    reader.words = [each for each in reader.words if each[1] not in hidden] if hidden else reader.words
     drawn = read_drawing(page)
     marks = PageMarks(drawn.rules, list(links_of(page)))
     figures = figures_of(drawn.shapes, partial(_text_lines, reader.words), bounds)
@@ -92,7 +94,26 @@ def read_page(page: pypdfium2.PdfPage) -> PdfPage:
         scanned=scanned,
         figures=figures,
         bounds=bounds,
+        hidden=len(hidden),
     )
+
+
+def _find_hidden(page: pypdfium2.PdfPage, white: Sequence[tuple[float, Word]]) -> set[Word]:
+    """Return the white words that nobody sees, since the page is white where they stand."""
+    if not white:
+        return set()
+    bitmap = page.render(scale=1, grayscale=True)
+    shades, hidden = bitmap.to_numpy(), set[Word]()
+    size = (bitmap.width, bitmap.height)
+    for degrees, word in white:
+        box = Box(word.x0, word.base - 0.2 * word.size, word.x1, word.base + 0.7 * word.size)
+        left, bottom, right, top = box.turned(-degrees) if degrees else box
+        corners = [pdfium_calls.device_point(page.raw, size, x, y) for x, y in ((left, bottom), (right, top))]
+        (x0, x1), (y0, y1) = (sorted(each) for each in zip(*corners, strict=True))
+        around = shades[max(0, y0) : y1 + 1, max(0, x0) : x1 + 1]
+        if around.size and around.min() >= pdfium_calls.MIN_WHITE:
+            hidden.add(word)
+    return hidden
 
 
 def _text_lines(words: Sequence[tuple[float, Word]]) -> list[PlacedLine]:
@@ -141,12 +162,14 @@ class _TextReader:
 
     Attributes:
         words: the words, each with its direction in degrees, placed in the coordinates of that direction.
+        white: those of the words that are white.
         visible: number of visible characters.
         unmapped: number of visible characters that the font maps to no letter.
     """
 
     def __init__(self, text: pypdfium2.PdfTextPage) -> None:
         self.words: list[tuple[float, Word]] = []
+        self.white: list[tuple[float, Word]] = []
         self.visible = 0
         self.unmapped = 0
         self._text = text
@@ -244,6 +267,8 @@ class _TextReader:
             word = Word(content, self._left, self._right, self._base(), size, spaced=self._spaced)
             word.bold, word.italic, word.mono, word.notation = font.bold, font.italic, font.mono, font.notation
             self.words.append((self._rise, word))
+            if pdfium_calls.is_white(self._address, self._first):
+                self.white.append((self._rise, word))
 
     def _font(self) -> Font:
         address = pdfium_calls.font_of(self._address, self._first)

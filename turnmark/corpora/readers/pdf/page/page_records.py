@@ -93,6 +93,7 @@ class PdfPage:
         scanned: whether it is a picture with hardly any text.
         degrees: direction of its text on the unturned page: 0, 90 (upwards), 180 or 270.
         slanted: number of words that are left out because they are slanted, like a watermark.
+        hidden: number of words that are left out because they are white on white.
         links: boxes of the links to places in the document.
         asides: text on the page in other directions, each as a page of its own.
         figures: its pictures, charts and diagrams, from top to bottom.
@@ -109,6 +110,7 @@ class PdfPage:
     scanned: bool = False
     degrees: int = 0
     slanted: int = 0
+    hidden: int = 0
     links: list[Box] = field(default_factory=list)
     asides: list[PdfPage] = field(default_factory=list)
     figures: list[PdfFigure] = field(default_factory=list)

@@ -25,6 +25,9 @@ _font_of = _by_address(pdfium.FPDFTextObj_GetFont, ctypes.c_void_p, ctypes.c_voi
 _name_of = _by_address(
     pdfium.FPDFFont_GetBaseFontName, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t
 )
+_color_of = _by_address(pdfium.FPDFPageObj_GetFillColor, ctypes.c_int, ctypes.c_void_p, *[ctypes.c_void_p] * 4)
+MIN_WHITE = 250
+"""Minimum share of each color in white, of 255."""
 font_flags = _by_address(pdfium.FPDFFont_GetFlags, ctypes.c_int, ctypes.c_void_p)
 """font -> its flags (PDF 32000-1, table 123), or -1"""
 
@@ -39,6 +42,14 @@ def font_of(text: int, index: int) -> int | None:
     drawn = _object_of(text, index)
     font: int | None = _font_of(drawn) if drawn else None
     return font
+
+
+def is_white(text: int, index: int) -> bool:
+    """Return whether a character is filled with white."""
+    drawn = _object_of(text, index)
+    color = [ctypes.c_uint() for _ in range(4)]
+    known = drawn and _color_of(drawn, *map(ctypes.byref, color))
+    return bool(known) and min(shade.value for shade in color[:3]) >= MIN_WHITE
 
 
 def device_point(page: Any, size: tuple[int, int], x: float, y: float) -> tuple[int, int]:
