@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ def test_a_run_and_its_files(benchmark_root, tmp_path, opener, check_run):
     assert samples[0].query == "who made the bell"
     assert [context.document_id for context in samples[0].contexts] == ["p6", "p1", "p2", "p4"]
     scores = {(s.id, s.metric): s for s in lines(run / "scores.jsonl", Score)}
-    assert len(scores) == 7 * 14
+    assert len(scores) == 7 * 15
     assert scores["c1<::>1", "recall@1"].value == 0.0
     assert scores["c1<::>1", "recall@3"].value == 1.0
     assert summary.metrics["recall@3"].n == 7
@@ -185,6 +186,17 @@ BASELINES = [
     ("bm25_clapnq_rewrite", ".270", ".245"), ("bge_fiqa_rewrite", ".308", ".294"),
     ("splade_fiqa_lastturn", ".323", ".292"), ("elser_clapnq_rewrite", ".552", ".514"),
 ]  # fmt: skip
+
+
+def test_further_cutoffs_count_passages_after_rank_10(benchmark_root, tmp_path):
+    content = "".join(f"c1<::>1 Q0 {name} 0 {20 - rank} t\n" for rank, name in enumerate([*"abcdefghijk", "p1"]))
+    metrics = scored(benchmark_root, tmp_path, content, only=("c1<::>1",), at=("3", "12")).metrics
+    found = {name: metric.mean for name, metric in metrics.items() if metric.mean}
+    assert found.pop("ndcg@12") == pytest.approx(1 / math.log2(13), abs=0.1)  # other relevant passages may be missing
+    assert set(found) == {"recall@12", "precision@12", "judged@12"}
+    assert found["precision@12"] == pytest.approx(1 / 12) == found["judged@12"]
+    assert "judged@3" in metrics
+    assert "recall@20" not in metrics
 
 
 def as_printed(value):

@@ -8,7 +8,7 @@ from turnmark.evaluation.tasks.declarations import DeclaredBenchmark, JudgePrese
 
 _HERE = "turnmark.evaluation.benchmarks.mtrag"
 _DATA = "turnmark.corpora.benchmarks.mtrag:locate"
-_OPTIONS = f"{_HERE}.options:MtragOptions"
+_OPTIONS = f"{_HERE}.options:OptionsOfAllTasks"
 
 
 def _panel(first: str) -> JudgePreset:

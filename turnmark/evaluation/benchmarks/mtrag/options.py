@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
+from pydantic import AfterValidator, BeforeValidator
 
+from turnmark.core.flags import split_names
 from turnmark.evaluation.tasks.request import TaskOptions
 from turnmark.evaluation.tasks.shared_options import AskingProtocol
 
+MAX_CUTOFF = 100
+"""Largest rank of `--at`, and the number of passages kept of another system's list."""
 
-class RetrievalOptions(TaskOptions):
-    """The options of the task `retrieval`."""
+
+def _check_cutoffs(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(name.isdecimal() and 1 <= int(name) <= MAX_CUTOFF for name in names):
+        raise ValueError(f"expected numbers from 1 to {MAX_CUTOFF}, separated by commas, e.g. 3,20")
+    return names
+
+
+class SearchOptions(TaskOptions):
+    """The options of the tasks `retrieval` and `generation`."""
 
     query: Annotated[
         str | None, typer.Option(metavar="MODE", help="Query mode, e.g. last-turn; default: assistant")
@@ -23,7 +34,24 @@ class RetrievalOptions(TaskOptions):
     ] = None
 
 
-class MtragOptions(RetrievalOptions):
+class RetrievalOptions(SearchOptions):
+    """The options of the task `retrieval`."""
+
+    scored: ClassVar[tuple[str, ...]] = ("at",)
+
+    at: Annotated[
+        tuple[str, ...],
+        BeforeValidator(split_names),
+        AfterValidator(_check_cutoffs),
+        typer.Option(
+            metavar="K,K",
+            help=f"Further cut-offs of the metrics of --task retrieval, up to {MAX_CUTOFF}, e.g. 3,20",
+            hidden=True,
+        ),
+    ] = ()
+
+
+class MtragOptions(SearchOptions):
     """The options of the generation task."""
 
     passages: Annotated[Path | None, typer.Option(metavar="RUN|FILE", help="Answer from recorded passages")] = None
@@ -44,3 +72,7 @@ class MtragOptions(RetrievalOptions):
         ),
     ] = False
     protocol: AskingProtocol = "turn"
+
+
+class OptionsOfAllTasks(RetrievalOptions, MtragOptions):
+    """The options of the benchmark."""

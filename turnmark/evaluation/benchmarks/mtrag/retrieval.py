@@ -34,7 +34,7 @@ from turnmark.corpora.benchmarks.task_ids import conversation_of
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.mtrag import data as bench
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource, check_mode, open_queries, read_query_file
-from turnmark.evaluation.benchmarks.mtrag.options import RetrievalOptions
+from turnmark.evaluation.benchmarks.mtrag.options import MAX_CUTOFF, RetrievalOptions
 from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
@@ -47,17 +47,13 @@ from turnmark.evaluation.tasks.task import Task, choose_domains
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 CUTOFFS = (1, 3, 5, 10)
-TREC_MEASURES = {
-    **{f"{name}@{k}": f"{trec}_{k}" for name, trec in (("recall", "recall"), ("ndcg", "ndcg_cut")) for k in CUTOFFS},
-    **{f"precision@{k}": f"P_{k}" for k in CUTOFFS},
-    "map@10": "map_cut_10",
-    "mrr@10": "recip_rank",  # lists have ten passages
-}
-"""Metric -> its measure in trec_eval."""
-METRIC_NAMES = tuple(TREC_MEASURES)
+CUT_MEASURES = {"recall": "recall", "ndcg": "ndcg_cut", "precision": "P"}
+"""Metric with a cut-off -> its measure in trec_eval."""
+METRIC_NAMES = (*(f"{name}@{k}" for name in CUT_MEASURES for k in CUTOFFS), "map@10", "mrr@10")
 INSTRUMENT = "pytrec_eval"
 LIST_LENGTH = 10
-"""Number of passages kept for each query: the largest cutoff of the metrics."""
+"""Number of passages kept for each query, unless `--at` names a larger rank."""
+MIN_RECIPROCAL_RANK = 1 / LIST_LENGTH
 BATCH_SIZE = 64
 QUERIES = "queries.jsonl"
 """File in the run folder with the queries that were searched, in the format of `--queries`."""
@@ -70,7 +66,7 @@ Lists = tuple[Mapping[str, int], Sequence[ContextRef]]
 
 
 def score_lists(
-    qrels: Mapping[str, Mapping[str, int]], lists: Mapping[str, Sequence[ContextRef]]
+    qrels: Mapping[str, Mapping[str, int]], lists: Mapping[str, Sequence[ContextRef]], at: Sequence[int] = ()
 ) -> dict[str, dict[str, float]]:
     """Compute every metric in `METRIC_NAMES` for every query with a relevant passage: query id -> metric -> 0..1.
 
@@ -79,33 +75,67 @@ def score_lists(
     Args:
         qrels: query id -> passage id -> grade; a grade above 0 is relevant.
         lists: query id -> retrieved passages. They are sorted by score, ties by document id descending.
+        at: further cut-offs of `CUT_MEASURES`.
     """
     import pytrec_eval
 
     judged = {query: dict(grades) for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
     if not judged:
         return {}
-    cutoffs = ",".join(map(str, CUTOFFS))
-    measures = {f"{name}.{cutoffs}" for name in ("recall", "ndcg_cut", "P")} | {"map_cut.10", "recip_rank"}
-    evaluator = pytrec_eval.RelevanceEvaluator(judged, measures)
+    cutoffs = (*CUTOFFS, *at)
+    measures = {f"{name}.{','.join(map(str, cutoffs))}" for name in CUT_MEASURES.values()}
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, measures | {"map_cut.10", "recip_rank"})
     run: dict[str, dict[str, float]] = {}
     for query in judged:
         passages = lists.get(query)
         if passages:
-            first = sort_passages(passages)[:LIST_LENGTH]
+            first = sort_passages(passages)[: max(cutoffs)]
             run[query] = {passage.document_id: float(passage.score) for passage in first}
-    evaluated = evaluator.evaluate(run) if run else {}
-    zeros = dict.fromkeys(TREC_MEASURES.values(), 0.0)
+    evaluated: Mapping[str, Mapping[str, float]] = evaluator.evaluate(run) if run else {}
     scores: dict[str, dict[str, float]] = {}
     for query in judged:
-        values = evaluated.get(query, zeros)
-        scores[query] = {name: float(values[trec_name]) for name, trec_name in TREC_MEASURES.items()}
+        values = evaluated.get(query, {})
+        reciprocal = values.get("recip_rank", 0.0)
+        scores[query] = {
+            **{f"{name}@{k}": values.get(f"{trec}_{k}", 0.0) for name, trec in CUT_MEASURES.items() for k in cutoffs},
+            "map@10": values.get("map_cut_10", 0.0),
+            "mrr@10": reciprocal if reciprocal >= MIN_RECIPROCAL_RANK else 0.0,
+        }
     return scores
 
 
-def _measure_lists(context: Lists) -> Mapping[str, Value]:
-    relevant, contexts = context
-    return score_lists({"query": relevant}, {"query": contexts}).get("query", {})
+def judged_share(grades: Mapping[str, int], contexts: Sequence[ContextRef], cutoff: int) -> float | None:
+    """Return the share of the first passages that have a relevance label, or None without passages.
+
+    All other metrics count passages without a label as not relevant. A shorter list counts with its own length.
+    """
+    first = sort_passages(contexts)[:cutoff]
+    return sum(passage.document_id in grades for passage in first) / len(first) if first else None
+
+
+def retrieval_metrics(at: Sequence[int]) -> tuple[Metric[Lists], Metric[Lists]]:
+    """Return the metrics of a ranked list, also at the cut-offs `at`."""
+    further = [k for k in dict.fromkeys(at) if k not in CUTOFFS]
+
+    def measure(context: Lists) -> Mapping[str, Value]:
+        relevant, contexts = context
+        return score_lists({"query": relevant}, {"query": contexts}, further).get("query", {})
+
+    cutoffs_judged = sorted({5, *at})
+    return (
+        Metric(
+            names=(*METRIC_NAMES, *(f"{name}@{k}" for name in CUT_MEASURES for k in further)),
+            by=INSTRUMENT,
+            measure=measure,
+            shown={"recall@5": MetricStyle(headline=10), "ndcg@5": MetricStyle(headline=20)},
+        ),
+        Metric(
+            names=tuple(f"judged@{k}" for k in cutoffs_judged),
+            by="passages with a relevance label; the other metrics count those without as not relevant",
+            measure=lambda context: {f"judged@{k}": judged_share(*context, k) for k in cutoffs_judged},
+            without="nothing was found",
+        ),
+    )
 
 
 # --- the benchmark ---------------------------------------------------------------------------------------------------
@@ -114,7 +144,7 @@ def _measure_lists(context: Lists) -> Mapping[str, Value]:
 CALL_FIELDS = frozenset({"generator", "prompts", "concurrency", "deadline", "max_failures", "budget"})
 """Options of the calls of a model; a retrieval accepts them if its query mode asks a model."""
 RETRIEVAL_FIELDS = frozenset({
-    "typed", "benchmark", "predictions", "data", "task", "domains", "retriever", "embedder", "query", "queries",
+    "typed", "benchmark", "predictions", "data", "task", "domains", "retriever", "embedder", "query", "queries", "at",
     "suite", "limit", "sample", "only", "seed", "out", "dry_run", "full", "as_json", "answered_only", "command",
 })  # fmt: skip
 
@@ -125,14 +155,7 @@ class Retrieval(Task):
     name = "retrieval"
     options_type = RetrievalOptions
     options: RetrievalOptions
-    metrics: Sequence[Metric[Lists]] = (
-        Metric(
-            names=METRIC_NAMES,
-            by=INSTRUMENT,
-            measure=_measure_lists,
-            shown={"recall@5": MetricStyle(headline=10), "ndcg@5": MetricStyle(headline=20)},
-        ),
-    )
+    metrics: Sequence[Metric[Lists]] = retrieval_metrics(())
     retrieves = True
 
     _data: bench.MtragData
@@ -144,9 +167,14 @@ class Retrieval(Task):
     """The query mode, or `file`."""
     _seconds: float = MINIMAL_QUERY_SECONDS
     """Deadline in seconds for the rewrite of one query in the mode `minimal`."""
+    _length: int = LIST_LENGTH
+    """Number of passages that a search finds."""
 
     def open(self) -> None:
         errors, request = ErrorCollector(), self.request
+        cutoffs = [int(rank) for rank in self.options.at]
+        self.metrics = retrieval_metrics(cutoffs)
+        self._length = max(LIST_LENGTH, *cutoffs, 0)
         name = cast(mtrag.Benchmark, request.benchmark)
         if self.options.query and self.options.queries:
             errors.add("--query and --queries name two sources of queries; give only one")
@@ -177,6 +205,8 @@ class Retrieval(Task):
         self.searched = not request.scoring
         self._mode = ("file" if self.options.queries else known_mode) or "assistant"
         self.specs = {"query": self._mode}
+        if self.searched and self._length > LIST_LENGTH:
+            self.specs = {**self.specs, "list": f"{self._length} passages"}
         self.inputs = {"queries": file_sha256(self.options.queries)} if self.options.queries else {}
         self.prompts = {}
         if self.searched and self._mode in (MINIMAL_QUERY, "assistant") and request.asks_model:
@@ -247,9 +277,7 @@ class Retrieval(Task):
     def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:  # noqa: ARG003
         """Read TREC runs."""
         lists = read_runs(paths)
-        samples = (
-            Sample(id=query, status="done", contexts=contexts[:LIST_LENGTH]) for query, contexts in lists.items()
-        )
+        samples = (Sample(id=query, status="done", contexts=contexts[:MAX_CUTOFF]) for query, contexts in lists.items())
         return Answers(tuple(samples), tuple(paths), note_ties(lists))
 
     def items(self) -> Iterator[Item | Problem]:
@@ -285,15 +313,15 @@ class Retrieval(Task):
     def _search_by_assistant(self, item: Item, query: Query, assistant: Assistant) -> Sample:
         """Search as the assistant's turn does: for the message and, with a model, its rewrite, parts and phrases."""
         assert assistant.retriever is not None, "opened for every domain"
-        findings = assistant.find(query.history, query.text, LIST_LENGTH)
+        findings = assistant.find(query.history, query.text, self._length)
         if findings.fallback in PERMANENT_FAILURES:
             raise GeneratorError("auth", "; ".join(findings.notes), sum(findings.usage.values(), Usage()))
-        hits = findings.hits[:LIST_LENGTH]
+        hits = findings.hits[: self._length]
         if len(findings.searches) > 1:  # the hits of the parts alternate, and their scores are not comparable
             hits = tuple(hit.model_copy(update={"score": 1 / rank}) for rank, hit in enumerate(hits, 1))
         variants = [text for text in searched_texts(findings.searches) if text != query.text]
         full_query = query.model_copy(update={"variants": tuple(variants)})
-        sample = _sample(item.id, item.domain, full_query, contexts_of(assistant.retriever, hits))
+        sample = _sample(item.id, item.domain, full_query, contexts_of(assistant.retriever, hits, self._length))
         return sample.model_copy(update={
             "variants": {f"variant {number}": text for number, text in enumerate(variants, 1)},
             "left_out": {"assistant": findings.fallback} if findings.fallback else {},
@@ -312,7 +340,7 @@ class Retrieval(Task):
             raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
         rewritten = time.monotonic()
         full_query = query.model_copy(update={"variants": tuple(wordings.variants.values())})
-        contexts = contexts_of(retriever, retriever.search([full_query], LIST_LENGTH)[0])
+        contexts = contexts_of(retriever, retriever.search([full_query], self._length)[0], self._length)
         return _sample(item.id, item.domain, full_query, contexts).model_copy(update={
             "variants": wordings.variants,
             "left_out": wordings.left_out,
@@ -346,7 +374,7 @@ class Retrieval(Task):
                 began = time.perf_counter()
                 retriever = open_corpus(domain)
                 opened = time.perf_counter()
-                _search(run, domain, pending, retriever)
+                _search(run, domain, pending, retriever, self._length)
                 seconds.update({"index": opened - began, "search": time.perf_counter() - opened})
         return seconds
 
@@ -391,20 +419,22 @@ def searched_texts(searches: Iterable[Search]) -> list[str]:
     return list(texts)
 
 
-def _search(run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], retriever: Retriever) -> None:
+def _search(
+    run: RunFolder, domain: str, pending: Sequence[tuple[str, Query]], retriever: Retriever, length: int
+) -> None:
     with shown_progress() as progress:
         progress.start(f"searching {one_line(domain)}", len(pending))
         for start in range(0, len(pending), BATCH_SIZE):
             batch = pending[start : start + BATCH_SIZE]
             began = time.perf_counter()
-            results = retriever.search([query for _, query in batch], LIST_LENGTH)
+            results = retriever.search([query for _, query in batch], length)
             seconds = (time.perf_counter() - began) / len(batch)
             if len(results) != len(batch):
                 raise TurnmarkError(
                     f"retriever {retriever.name!r} returned {len(results)} lists for {len(batch)} queries"
                 )
             for (task_id, query), hits in zip(batch, results, strict=True):
-                sample = _sample(task_id, domain, query, contexts_of(retriever, hits))
+                sample = _sample(task_id, domain, query, contexts_of(retriever, hits, length))
                 run.append(sample.model_copy(update={"timings": {"search": seconds}}))
             progress.advance(len(batch))
 
@@ -414,8 +444,8 @@ def _sample(task_id: str, domain: str | None, query: Query, contexts: tuple[Cont
     return Sample(id=task_id, status="done", domain=domain, query=query.text, rewrite=rewrite, contexts=contexts)
 
 
-def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, ...]:
-    """Return the ids and scores of retrieved passages, for a sample: at most `LIST_LENGTH`, best first.
+def contexts_of(retriever: Retriever, hits: Sequence[Hit], length: int) -> tuple[ContextRef, ...]:
+    """Return the ids and scores of retrieved passages, for a sample: at most `length`, best first.
 
     Raises:
         TurnmarkError: a passage occurs twice, or a score is not finite.
@@ -423,4 +453,4 @@ def contexts_of(retriever: Retriever, hits: Sequence[Hit]) -> tuple[ContextRef, 
     distinct = {hit.passage.id for hit in hits}
     if len(distinct) < len(hits) or not all(math.isfinite(hit.score) for hit in hits):
         raise TurnmarkError(f"retriever {retriever.name!r} returned a passage twice, or a score that is not finite")
-    return tuple(sort_passages([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:LIST_LENGTH])
+    return tuple(sort_passages([ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits])[:length])
