@@ -31,6 +31,8 @@ ColumnKind = Literal["integer", "real", "date", "text"]
 CellValue = int | float | str | None
 """The value of a cell: a number, an ISO date or text; None for an empty cell, or one that cannot be read."""
 
+MAX_COUNTED_TEXTS = 1_000
+"""Maximum different texts of a column that are counted."""
 MAX_UNITS = 4
 """Maximum units of a column of text whose numbers are read, and maximum numbers that may mean a missing value."""
 MIN_TYPED_SHARE = 0.8
@@ -149,6 +151,26 @@ class ColumnType:
         if shown is None:
             return text if re.fullmatch(r"[12]\d{3}", text) else None
         return (shown.day_first if self.day_first else shown.month_first) or None
+
+
+@dataclass
+class ColumnRange:
+    """The values of a column: the smallest and largest, or the first different texts."""
+
+    is_text: bool
+    low: CellValue = None
+    high: CellValue = None
+    texts: dict[str, None] = field(default_factory=dict)
+
+    def add(self, value: CellValue) -> None:
+        """Count a value; all values of a column are of one type."""
+        if value is None:
+            return
+        if not self.is_text:
+            self.low = value if self.low is None or value < self.low else self.low  # type: ignore[operator]
+            self.high = value if self.high is None or value > self.high else self.high  # type: ignore[operator]
+        elif len(self.texts) <= MAX_COUNTED_TEXTS:
+            self.texts[str(value)] = None
 
 
 def _stored_number(stored: str, text: str) -> int | float | None:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from turnmark.corpora.tables.column_types import (
     CellValue,
+    ColumnRange,
     ColumnType,
     file_habits,
     gather_evidence,
@@ -78,7 +79,7 @@ class _TypedTable:
     types: list[ColumnType]
     columns: list[TableColumn] = field(default_factory=list)
     unparsed: list[int] = field(default_factory=list)
-    summaries: list[_ColumnRange] = field(default_factory=list)
+    summaries: list[ColumnRange] = field(default_factory=list)
     rows: int = 0
     totals: int = 0
     first_row: int | None = None
@@ -87,26 +88,10 @@ class _TypedTable:
     shown_rows: int = 0
 
 
-@dataclass
-class _ColumnRange:
-    """The values of a column: the smallest and largest, or all different texts while they are few."""
-
-    is_text: bool
-    low: CellValue = None
-    high: CellValue = None
-    texts: dict[str, None] | None = field(default_factory=dict)
-
-    def add(self, value: CellValue) -> None:
-        """Count a value; all values of a column are of one type."""
-        if value is None:
-            return
-        if not self.is_text:
-            self.low = value if self.low is None or value < self.low else self.low  # type: ignore[operator]
-            self.high = value if self.high is None or value > self.high else self.high  # type: ignore[operator]
-        elif self.texts is not None:
-            self.texts[str(value)] = None
-            if len(self.texts) > MAX_LISTED_VALUES or len(str(value)) > MAX_LISTED_LENGTH:
-                self.texts = None
+def _listed_texts(values: ColumnRange) -> tuple[str, ...]:
+    """Return the different texts of a column if they are few and short."""
+    is_short = len(values.texts) <= MAX_LISTED_VALUES and all(len(text) <= MAX_LISTED_LENGTH for text in values.texts)
+    return tuple(sorted(values.texts)) if is_short else ()
 
 
 def tables_file(digest: str) -> str:
@@ -164,7 +149,7 @@ class TableWriter:
             [(column, text, _AFFINITY[kind.kind]) for (column, text), kind in zip(names, table.types, strict=True)],
         )
         table.unparsed = [0] * len(labels)
-        table.summaries = [_ColumnRange(kind.kind == "text") for kind in table.types]
+        table.summaries = [ColumnRange(kind.kind == "text") for kind in table.types]
         digest = hashlib.sha256()
         marks = ", ".join("?" * (len(names) + sum(1 for _, text in names if text) + 2))
         words = self._insert_rows(table, f"INSERT INTO {quote_name(name)} VALUES ({marks})", digest)
@@ -172,7 +157,7 @@ class TableWriter:
         table.columns = [
             TableColumn(
                 name=column, label=label, type=kind.kind, unit=kind.unit, text_name=text, unparsed=unparsed,
-                low=summary.low, high=summary.high, values=tuple(sorted(summary.texts or ())), remarks=kind.remarks,
+                low=summary.low, high=summary.high, values=_listed_texts(summary), remarks=kind.remarks,
             )
             for (column, text), label, kind, unparsed, summary in columns
         ]  # fmt: skip

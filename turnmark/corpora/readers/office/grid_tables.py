@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from turnmark.corpora.tables.column_types import ColumnType, file_habits, gather_evidence
+from turnmark.corpora.tables.column_types import (
+    MAX_COUNTED_TEXTS,
+    ColumnRange,
+    ColumnType,
+    file_habits,
+    gather_evidence,
+)
 from turnmark.corpora.tables.data_tables import DataRow, column_labels, data_rows, table_blocks
 from turnmark.corpora.types import Document, TableData
-
-_MAX_VALUES = 1_000  # different texts of a column that are counted
 
 
 @dataclass
@@ -78,45 +82,27 @@ def description_of(table: GridTable, shown: int) -> list[str]:
     labels = column_labels(data)
     evidence = gather_evidence(labels, ((row.cells, row.stored) for row in data_rows(data)))
     habits = file_habits(evidence, lambda: "")
-    ranges = [_Range(column.type(habits)) for column in evidence]
+    types = [column.type(habits) for column in evidence]
+    ranges = [ColumnRange(kind.kind == "text") for kind in types]
     rows = 0
     for row in data_rows(data):
         rows += 1
-        for at, (each, text) in enumerate(zip(ranges, row.cells, strict=False)):
-            each.add(text, row.stored[at] if at < len(row.stored) else "")
+        for at, (each, kind, text) in enumerate(zip(ranges, types, row.cells, strict=False)):
+            each.add(kind.value(text, row.stored[at] if at < len(row.stored) else ""))
     lines = [
         f"A table with {rows:,} rows and {len(labels)} columns. The first {shown} rows are shown below. "
         "The other rows are found by their values.",
     ]
-    return lines + [f"{label}: {each.describe()}" for label, each in zip(labels, ranges, strict=True)]
+    columns = zip(labels, types, ranges, strict=True)
+    return lines + [f"{label}: {_describe(kind, values)}" for label, kind, values in columns]
 
 
-class _Range:
-    """The values of a column: their smallest and largest, or the number of different texts."""
-
-    def __init__(self, kind: ColumnType) -> None:
-        self._kind = kind
-        self._low: float | str | None = None
-        self._high: float | str | None = None
-        self._texts: dict[str, None] = {}
-
-    def add(self, text: str, stored: str) -> None:
-        if self._kind.kind == "text":
-            if text and len(self._texts) <= _MAX_VALUES:
-                self._texts[text] = None
-            return
-        value = self._kind.value(text, stored)
-        if value is not None:
-            # All values of a column are numbers, or all are dates.
-            self._low = value if self._low is None else min(self._low, value)
-            self._high = value if self._high is None else max(self._high, value)
-
-    def describe(self) -> str:
-        """Describe the column in words."""
-        if self._kind.kind == "text":
-            # Without examples: a count of a value would count them, too.
-            count = f"more than {_MAX_VALUES:,}" if len(self._texts) > _MAX_VALUES else f"{len(self._texts):,}"
-            return f"text, {count} different values" if self._texts else "empty"
-        unit = f" ({self._kind.unit})" if self._kind.unit else ""
-        name = "dates" if self._kind.kind == "date" else "numbers"
-        return f"{name}{unit} from {self._low} to {self._high}"
+def _describe(kind: ColumnType, values: ColumnRange) -> str:
+    """Describe a column in words."""
+    if kind.kind == "text":
+        # Without examples: a count of a value would count them, too.
+        is_full = len(values.texts) > MAX_COUNTED_TEXTS
+        count = f"more than {MAX_COUNTED_TEXTS:,}" if is_full else f"{len(values.texts):,}"
+        return f"text, {count} different values" if values.texts else "empty"
+    unit = f" ({kind.unit})" if kind.unit else ""
+    return f"{'dates' if kind.kind == 'date' else 'numbers'}{unit} from {values.low} to {values.high}"
