@@ -242,3 +242,9 @@ def test_cosine_supports_paraphrases_without_new_names_or_numbers():
     assert not like.supports(claim, [1])
     assert not like.supports(claim.replace("the ship", "the ship Marigold"), [2])
     assert not like.supports(claim.replace("a ticket", "7 tickets"), [2])
+
+
+def test_subject_of_a_mail_claims_nothing_however_long_it_is():
+    subject = "Betreff: WebSocket für Uptime Kuma durch den neuen nginx-Proxy"
+    mail = f"{subject}\n\nHallo,\n\nbitte setze den Header [1].\n\nDank"
+    assert [claim.text for claim in claims_of(mail)] == ["bitte setze den Header."]

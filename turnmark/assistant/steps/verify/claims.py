@@ -92,13 +92,13 @@ def _without_number(plain: Sequence[str], position: int) -> str:
 def _claims_something(plain: Sequence[str], position: int, cited: Sequence[bool]) -> bool:
     """Return whether a sentence without citations claims something."""
     sentence = plain[position]
-    if ends_with_question_mark(sentence) or is_refusal(sentence):
+    if ends_with_question_mark(sentence) or is_refusal(sentence) or _SUBJECT.fullmatch(sentence):
         return False
     is_item = ITEM_MARK.match(sentence) is not None or sentence.startswith("|")
     if is_item or len(words(sentence)) > MAX_FRAME_WORDS:
         introduces = sentence.rstrip("*_ ").endswith((":", "：")) and position + 1 < len(plain)
         return not (introduces and (ITEM_MARK.match(plain[position + 1]) or plain[position + 1].startswith("|")))
-    frame = _BOLD_TITLE.fullmatch(sentence) or _FRAME_OF_LETTER.fullmatch(sentence) or _SUBJECT.fullmatch(sentence)
+    frame = _BOLD_TITLE.fullmatch(sentence) or _FRAME_OF_LETTER.fullmatch(sentence)
     return not (frame or _frames_letter(plain, position, cited))
 
 
