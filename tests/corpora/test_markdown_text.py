@@ -257,3 +257,8 @@ def test_removes_pictures_in_data_uris(length: int) -> None:
     assert "data-uri" not in document.text
     words = "Sales the chart of sales rose.", "Done (data:a/b is a prefix).", "The door red opens.", "Then night came."
     assert [document.text.count(each) for each in words] == [1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(("text", "title"), [("## A\n\nx\n\n# B\n\ny\n\n## C\n", "my page"), ("x\n\n# B\n\ny\n", "B")])
+def test_heading_of_level_1_in_the_middle_is_not_the_title(text: str, title: str) -> None:
+    assert markdown.parse_markdown(text, "my-page.md").title == title

@@ -565,6 +565,25 @@ def test_puts_the_parts_of_a_ligature_from_right_to_left() -> None:
     assert "".join(letter for _, letter, _ in reading_order(letters, boxes.__getitem__)) == "الإج"
 
 
+def test_one_illegible_page_does_not_refuse_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ocr, "is_installed", lambda: False)
+    private = (
+        b"/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <ff> endcodespacerange "
+        b"1 beginbfrange <20> <7a> <e020> endbfrange endcmap end"
+    )
+    words = b"BT /F 10 Tf 60 700 Td (The pump costs 4,500 euros, and the rest of it is a secret) Tj ET"
+    font = b"/Subtype /Type1 /BaseFont /Helvetica /FirstChar 32 /LastChar 126 /Widths [" + b"500 " * 95 + b"]"
+    (tmp_path / "b.pdf").write_bytes(page_with(words * 3, font + b" /ToUnicode 6 0 R", b"", private))
+    (tmp_path / "a.pdf").write_bytes(page_with(words))
+    both = pypdfium2.PdfDocument(tmp_path / "a.pdf")
+    both.import_pages(pypdfium2.PdfDocument(tmp_path / "b.pdf"))
+    both.save(tmp_path / "c.pdf")
+    document, problem = read(tmp_path / "c.pdf", "c.pdf", no_progress)
+    assert isinstance(document, Document)
+    assert document.text.strip() == "The pump costs 4,500 euros, and the rest of it is a secret"
+    assert "page 2 without text that can be read" in str(problem)
+
+
 def test_leaves_out_white_words_on_white_and_keeps_those_on_dark(tmp_path: Path) -> None:
     canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a.pdf"), pagesize=(595, 842))
     canvas.drawString(60, 700, "The pump costs 4,500 euros.")

@@ -142,6 +142,8 @@ def read_file(
     """
     report = report or ReadingReport()
     try:
+        if path.name.startswith("~$"):
+            raise Unreadable("the file with which Office locks an open document; read the document itself")
         reader = readers().get(path.suffix.lower())
         size, most = path.stat().st_size, reader.max_bytes if reader else MAX_BYTES
         if size > most:

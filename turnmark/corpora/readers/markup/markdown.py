@@ -72,11 +72,12 @@ def parse_markdown(
     placed = placed_pictures(pictures, data_uris.restored(body).strip("\n") + "\n")
     body = placed.text
     parsed_blocks = tuple(blocks(body))
-    main_headings: list[str] = []
-    for block in parsed_blocks:
-        if block.kind == "heading" and block.level == 1:
-            heading = heading_text(body[block.start : block.end])
-            main_headings += [heading] if any(map(str.isalnum, heading)) else []
+    headings = [
+        (block.level, heading_text(body[block.start : block.end])) for block in parsed_blocks if block.kind == "heading"
+    ]
+    worded = [(level, heading) for level, heading in headings if any(map(str.isalnum, heading))]
+    # A heading of level 1 in the middle is the title of a part.
+    main_headings = [heading for level, heading in worded if level == 1] if worded and worded[0][0] == 1 else []
     return Document(
         id=relative,
         title=shorten_title(
