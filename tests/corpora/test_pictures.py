@@ -10,7 +10,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from tests.corpora.shown import before, picture, stored
-from turnmark.corpora.readers import read_file, source_items
+from turnmark.corpora.readers import read_file, read_source, source_items
 from turnmark.corpora.readers.folder import SourceFile
 from turnmark.corpora.readers.report import ReadingReport
 from turnmark.corpora.types import Document, Problem
@@ -154,3 +154,10 @@ def test_unusual_pictures_are_converted_and_transparent_ones_stand_on_white(root
     assert opened["clear.png"].convert("RGBA").getpixel((90, 90)) == (255, 255, 255, 255)
     assert opened["wide.png"].size == opened["print.jpg"].size == (2000, 500)
     assert opened["print.jpg"].mode == "RGB"
+
+
+def test_lists_a_screenshot_that_is_too_long_to_be_legible(tmp_path: Path) -> None:
+    Image.effect_noise((300, 9000), 60).save(tmp_path / "shot.png")
+    report = ReadingReport()
+    assert list(read_source(tmp_path, report=report)) == []
+    assert report.left_out == {"pictures too long to be legible; cut them into parts": 1}

@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from turnmark.corpora.readers.pictures.image_size import DRAWABLE_FORMATS, HEAD_BYTES, picture_head
+from turnmark.corpora.readers.pictures.image_size import DRAWABLE_FORMATS, HEAD_BYTES, LONGEST_SIDE, picture_head
 from turnmark.corpora.types import Block, Picture
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ NOT_DRAWABLE = "pictures that cannot be drawn"
 """Reason in `Document.left_out`: pictures that are broken, too large, or in a format that cannot be decoded."""
 MIN_SIDE_PIXELS = 64  # a smaller picture is an icon or a line
 MAX_SIDE_RATIO = 20  # of the longer to the shorter side; a longer picture is a rule or a border
+MIN_LEGIBLE_SIDE = 128  # pixels; a long picture whose shorter side would get less is left out
+TOO_LONG = "pictures too long to be legible; cut them into parts"
 MAX_PICTURES = 1_000  # of one document
 TOO_MANY_PICTURES = f"pictures after the first {MAX_PICTURES:,} of a file"
 MAX_PICTURE_BYTES = 32 * 1024**2  # of the file of one picture
@@ -203,6 +205,9 @@ class PictureCollector:
         if head.format not in DRAWABLE_FORMATS:
             self.left_out[NOT_DRAWABLE] += 1
             return None
+        if _is_too_long(head.width, head.height):
+            self.left_out[TOO_LONG] += 1
+            return None
         return data if is_large_enough(head.width, head.height) or not head.width else None
 
     def _read(self, read: ReadBytes, size: int) -> bytes | None:
@@ -222,6 +227,12 @@ class PictureCollector:
             self.left_out[NOT_DRAWABLE] += 1
             return None
         return encoded if encoded is not None and is_large_enough(encoded.width, encoded.height) else None
+
+
+def _is_too_long(width: float, height: float) -> bool:
+    """Return whether a picture, such as a screenshot of a whole page, would be too narrow to read when it is stored."""
+    shorter, longer = sorted((width, height))
+    return shorter >= MIN_LEGIBLE_SIDE and shorter * LONGEST_SIDE < MIN_LEGIBLE_SIDE * longer
 
 
 def is_large_enough(width: float, height: float) -> bool:

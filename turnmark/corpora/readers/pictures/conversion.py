@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 from PIL import Image, ImageOps
 
-from turnmark.corpora.readers.pictures.image_size import DRAWABLE_FORMATS
+from turnmark.corpora.readers.pictures.image_size import DRAWABLE_FORMATS, LONGEST_SIDE
 
 MAX_PIXELS = 60_000_000  # of a picture that is decoded; a larger one counts as not drawable
-MAX_SIDE_PIXELS = 2_000  # of a stored picture; vision models scale larger ones down themselves
 MAX_KEPT_BYTES = 4 * 1024**2  # of a picture that is stored as it is
 _MAX_PNG_BYTES = 2 * 1024**2  # a larger one is a photograph, and is stored as JPEG
 _JPEG_QUALITY = 88
@@ -66,7 +65,7 @@ def encode_image(image: Image.Image, is_photograph: bool = False) -> EncodedPict
     upright = _on_white(ImageOps.exif_transpose(image))
     if _has_one_color(upright):
         return None
-    upright.thumbnail((MAX_SIDE_PIXELS, MAX_SIDE_PIXELS), Image.Resampling.LANCZOS)
+    upright.thumbnail((LONGEST_SIDE, LONGEST_SIDE), Image.Resampling.LANCZOS)
     if not is_photograph:
         buffer = io.BytesIO()
         upright.save(buffer, "PNG")
@@ -80,7 +79,7 @@ def encode_image(image: Image.Image, is_photograph: bool = False) -> EncodedPict
 def _is_plain(image: Image.Image) -> bool:
     """Return whether a picture needs no change: one upright, opaque frame of moderate size in common colors."""
     return (
-        max(image.size) <= MAX_SIDE_PIXELS
+        max(image.size) <= LONGEST_SIDE
         and image.mode in _KEPT_MODES
         and "transparency" not in image.info
         and getattr(image, "n_frames", 1) == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+LONGEST_SIDE = 2_000  # pixels of a stored picture; vision models scale larger ones down themselves
 HEAD_BYTES = 256 * 1024
 """Number of bytes that `picture_head` needs. A JPEG may have a preview and a color profile before its size."""
 DRAWABLE_FORMATS = ("PNG", "JPEG", "GIF", "WEBP", "BMP", "TIFF")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from turnmark.corpora.readers.common.prose import UndescribedPicture, Unreadable, parse_text, title_from_name
-from turnmark.corpora.readers.pictures.collector import NOT_DRAWABLE, PictureCollector
+from turnmark.corpora.readers.pictures.collector import NOT_DRAWABLE, TOO_LONG, PictureCollector
 from turnmark.corpora.readers.pictures.image_size import HEAD_BYTES, picture_head
 from turnmark.corpora.readers.pictures.links import read_from
 from turnmark.corpora.readers.registry import ProgressCallback
@@ -22,7 +22,7 @@ def read_picture(path: Path, relative: str, _: ProgressCallback) -> list[Documen
     pictures = PictureCollector()
     read = read_from(path)
     is_taken = pictures.take(relative, read)
-    if pictures.folder is None:
+    if pictures.folder is None or pictures.left_out[TOO_LONG]:
         for reason in pictures.left_out:
             raise UndescribedPicture(reason)
     elif pictures.left_out[NOT_DRAWABLE] or picture_head(read(HEAD_BYTES)) is None:
