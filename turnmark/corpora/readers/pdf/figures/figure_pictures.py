@@ -19,7 +19,8 @@ from turnmark.corpora.readers.pictures.collector import (
     PictureCollector,
     is_large_enough,
 )
-from turnmark.corpora.readers.pictures.conversion import MAX_PIXELS, MAX_SIDE_PIXELS, encode_image
+from turnmark.corpora.readers.pictures.conversion import MAX_PIXELS, encode_image
+from turnmark.corpora.readers.pictures.image_size import LONGEST_SIDE
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Picture, ShareBox
 
@@ -94,7 +95,7 @@ def _draw(page: pypdfium2.PdfPage, figure: PdfFigure, shares: ShareBox) -> tuple
     width, height = page.get_size()
     left, top, right, bottom = shares
     longest = max((right - left) * width, (bottom - top) * height, 1.0)
-    scale = min(max(figure.density, _MIN_DENSITY) if figure.density else _DPI / 72, MAX_SIDE_PIXELS / longest)
+    scale = min(max(figure.density, _MIN_DENSITY) if figure.density else _DPI / 72, LONGEST_SIDE / longest)
     crop = (left * width, (1 - bottom) * height, (1 - right) * width, top * height)
     image = page.render(scale=scale, crop=crop).to_pil().convert("RGB")
     if figure.mark:
