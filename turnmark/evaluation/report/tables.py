@@ -257,7 +257,8 @@ def _clusters_line(summary: Summary) -> Iterator[str]:
     if counts[0] < MIN_BOOTSTRAP_CLUSTERS <= counts[-1]:
         method = f"bootstrap, below {MIN_BOOTSTRAP_CLUSTERS} jackknife"
     yield f"intervals over {number} {name_clusters(summary.benchmark, counts[-1])}: {method}"
-    same = [name for name, metric in summary.metrics.items() if metric.ci95 and metric.ci95[0] == metric.ci95[1]]
+    wide = {name: metric.ci95 for name, metric in summary.metrics.items() if metric.ci95 and _has_interval(metric)}
+    same = [name for name, bounds in wide.items() if bounds[0] == bounds[1]]
     if same:
         yield f"an interval without a width: all samples have the same value in {', '.join(same)}"
 

@@ -22,6 +22,7 @@ from pydantic import Field, ValidationError
 from turnmark.core.record import Record
 from turnmark.evaluation.metric_style import LEAD_MARGIN_SUFFIX, MetricStyle, find_style
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Score
+from turnmark.evaluation.scores.derived_figures import derive
 from turnmark.evaluation.storage.journal import json_line, open_atomic
 
 if TYPE_CHECKING:
@@ -210,7 +211,25 @@ class ScoreTally:
                 spread=_spread(count.repeats),
                 shown=self._style(name, headline),
             )
+        for name, (value, n) in derive(metrics, partial(self._pairs, indices)).items():
+            metrics[name] = MetricSummary(
+                mean=value, ci95=(value, value), n=n, failed=0, not_applicable=0, clusters=0,
+                shown=self._style(name, headline),
+            )  # fmt: skip
         return metrics
+
+    def _pairs(self, samples: Ints, first: str, second: str) -> tuple[Floats, Floats]:
+        """Return the values of two metrics over the samples that have both."""
+        import numpy as np
+
+        codes, pairs = (self._names[first], self._names[second]), list[tuple[float, float]]()
+        for sample in samples.tolist():
+            lines = range(self._ends[sample - 1] if sample else 0, self._ends[sample])
+            values = {self._metric[line]: self._values[line] for line in lines if self._status[line] == _SCORED}
+            if values.keys() >= set(codes):
+                pairs.append((values[codes[0]], values[codes[1]]))
+        both = np.array(pairs, dtype=float).reshape(-1, 2)
+        return both[:, 0], both[:, 1]
 
     def _style(self, name: str, headline: bool) -> MetricStyle:
         """Return the display style of a metric, which has a rank only in the headline."""

@@ -10,6 +10,7 @@ from turnmark.corpora.text.segmentation import is_latin, sentences, words
 from turnmark.evaluation.metric_style import LEAD_MARGIN_SUFFIX, LEAD_SUFFIX, MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.idk_conditioning import clarify_label, sample_values, unknown_label
+from turnmark.evaluation.scores.derived_figures import EXTRA_WORDS
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric, Value, metric
 
@@ -181,6 +182,19 @@ LEAD_METRICS: tuple[Metric[Case], ...] = (
 def answer_words(case: Case) -> float:
     """Count the words of the answer."""
     return overlap.answer_words(case.answer)
+
+
+@metric(
+    by=WORDS,
+    name=EXTRA_WORDS,
+    without="the data has no reference answer",
+    style=MetricStyle(digits=(1, 1), direction=None, fraction=False),
+)
+def extra_words(case: Case) -> float | None:
+    """Count the words of the answer beyond those of the reference; negative if it is shorter."""
+    if not case.reference.strip():
+        return None
+    return overlap.answer_words(case.answer) - overlap.answer_words(case.reference)
 
 
 @metric(by=DECISION, style=MetricStyle(direction=None, headline=220))

@@ -48,7 +48,13 @@ from turnmark.evaluation.records import Metrics, Sample, SubAnswer
 from turnmark.evaluation.report.finished_runs import first_answers, read_run
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import Metric
-from turnmark.evaluation.tasks.standard_metrics import LEAD_METRICS, PASSAGE_METRICS, REFERENCE_METRICS, STYLE_METRICS
+from turnmark.evaluation.tasks.standard_metrics import (
+    LEAD_METRICS,
+    PASSAGE_METRICS,
+    REFERENCE_METRICS,
+    STYLE_METRICS,
+    extra_words,
+)
 from turnmark.evaluation.tasks.task import Task, choose_domains, data_used, hash_prompts
 from turnmark.evaluation.tasks.turn_samples import strip_marks, turn_sample, with_steps
 from turnmark.retrieval.embedding.vector_cache import cache_by_text
@@ -168,6 +174,7 @@ class CompoundQA(Task):
             *PASSAGE_METRICS,
             *LEAD_METRICS,
             *STYLE_METRICS,
+            extra_words,
         )
 
     def stratum(self, item_id: str) -> str:
