@@ -529,6 +529,10 @@ def test_a_sheet_is_a_table_with_row_numbers_and_stored_values(tmp_path: Path) -
         # names over several columns
         (",Plan,,Actual,\nItem,Jan,Feb,Jan,Feb\npump,1,2,3,4\n",
          ("Item", "Plan Jan", "Plan Feb", "Actual Jan", "Actual Feb"), [("pump", "1", "2", "3", "4")]),
+        (",2023,,2024,\nItem,Q1,Q2,Q3,Q4\npump,1,2,3,4\n", ("Item", "2023 Q1", "2023 Q2", "2024 Q3", "2024 Q4"),
+         [("pump", "1", "2", "3", "4")]),
+        (",Plan,,Actual,,\nItem,Jan,Feb,Jan,Feb,Total\npump,1,2,3,4,9\n",
+         ("Item", "Plan Jan", "Plan Feb", "Actual Jan", "Actual Feb", "Total"), [("pump", "1", "2", "3", "4", "9")]),
         (",2023,,,2024,,\n,A,,B,A,,B\nItem,x,y,x,x,y,x\npump,1,2,3,4,5,6\n",
          ("Item", "2023 A x", "2023 A y", "2023 B x", "2024 A x", "2024 A y", "2024 B x"),
          [("pump", "1", "2", "3", "4", "5", "6")]),

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import NamedTuple
 
 from turnmark.corpora.readers.office.grid_tables import GridTable, description_of
@@ -387,9 +388,12 @@ def _tables(blocks: Iterable[_CellBlock]) -> Iterator[_CellBlock]:
 def _spread_names(upper: Sequence[Cell], lower: Sequence[str]) -> list[str]:
     """Repeat names above a header over the columns that they group, without merged cells; return [] if they group none.
 
-    They group columns if they tell repeated names of the header apart, such as "Plan" and "Actual" above "Jan, Feb,
-    Jan, Feb".
+    They group columns if they stand at equal distances, but not above the first column, or if they tell repeated names
+    of the header apart, such as "Plan" and "Actual" above "Jan, Feb, Jan, Feb, Total".
     """
+    starts = [at for at, cell in enumerate(upper) if cell.text]
+    widths = {after - before for before, after in pairwise([*starts, len(upper)])}
+    is_even = len(starts) > 1 and starts[0] > 0 and len(widths) == 1 and 1 not in widths
     repeated = {name for name, count in Counter(lower).items() if name and count > 1}
     if not all(_may_be_name(cell) for cell in upper if cell.text):
         return []
@@ -397,9 +401,9 @@ def _spread_names(upper: Sequence[Cell], lower: Sequence[str]) -> list[str]:
     spread: list[str] = []
     for cell, under in zip(upper, lower, strict=True):
         name = cell.text or name
-        spread.append(cell.text or (name if under in repeated else ""))
+        spread.append(cell.text or (name if is_even or under in repeated else ""))
     joined = [(over, under) for over, under in zip(spread, lower, strict=True) if under in repeated]
-    return spread if all(over for over, _ in joined) and len({*joined}) > len(repeated) else []
+    return spread if is_even or (all(over for over, _ in joined) and len({*joined}) > len(repeated)) else []
 
 
 def _filled(row: Sequence[Cell]) -> int:
