@@ -25,6 +25,8 @@ DOCUMENTS = {
     "pivot": "# Pivot-Tabelle\n\nEine Pivot-Tabelle ist eine Tabelle, die andere Daten zusammenfasst.\n",
     "filter": "# Filter\n\nIn einer Pivot-Tabelle lassen sich Filter setzen. Die Pivot-Tabelle wird dann kleiner.\n",
     "mirror": "# 镜像\n\n镜像是仓库的一份副本，用来加快下载。\n",
+    "agenda": "# Agenda\n\n- What is Sculpin (S)?\n- Who uses Sculpin?\n- [Sculpin as a tool](http://x)\n",
+    "talk": "# Talk\n\nSculpin has nodes.\n\n## What is Sculpin?\n\n- Mirrored storage for ships\n- Open since 2008\n",
     "harbor": "# *Hostile* [1] [link](http://x)\n\nHatch opens **the harbor** when Hatch runs. See [1].\n",
 }
 
@@ -54,6 +56,7 @@ def test_question_of_what_something_is_is_recognized_in_each_language(question):
     [
         ("What is Hatch?", "**Hatch is a tool that manages Python projects.**"),
         ("Was ist eine Pivot-Tabelle?", "**Eine Pivot-Tabelle ist eine Tabelle, die andere Daten zusammenfasst.**"),
+        ("What is Sculpin?", "- **Mirrored storage for ships**\n- Open since 2008"),
         ("什么是镜像？", "**镜像是仓库的一份副本，用来加快下载**。"),
     ],
 )

@@ -236,6 +236,20 @@ def test_best_row_of_a_long_table_is_quoted_below_its_head():
     assert places == "- *Workshop*: tool: saw 0; price: 0 pounds [1]\n- *Workshop*: No more. [1]"
 
 
+def test_further_place_says_more_than_its_heading():
+    opened = hit("The saw opens at nine.", "Saw", n=1)
+    repeated, numbered = hit("The Tin Saw.\n\nSaws of tin rust.", "Tin Saw", n=2), hit("- Saws: 12", "Saws", n=3)
+    quotation, places = said("When does the saw open?", opened, repeated, numbered).split("\n\n")
+    assert quotation == "Saw  \n**The saw opens at nine.** [1]"
+    assert sorted(places.splitlines()) == ["- *Saws*: Saws: 12 [3]", "- *Tin Saw*: Saws of tin rust. [2]"]
+
+
+@pytest.mark.parametrize("title", ["", "**", " "])
+def test_further_place_without_a_title_names_its_document(title):
+    answer = said("When does the saw open?", hit("The saw opens at nine."), hit("Saws of tin rust.", title, n=2))
+    assert answer.endswith("\n\n- *d2*: Saws of tin rust. [2]")
+
+
 def test_continued_table_is_quoted_below_its_head():
     later = hit(saws(7, 8, 9), section=f"Prices {CONTINUED_MARK}")
     header = f"Table 1. Prices\n\n{HEAD}"

@@ -22,6 +22,7 @@ from turnmark.corpora.text.segmentation import (
     reading_words,
     sentences,
     strip_inline_markdown,
+    words,
 )
 from turnmark.corpora.types import Passage, without_continued
 
@@ -147,6 +148,11 @@ class TextLine:
     def can_answer(self) -> bool:
         """Whether the line can answer a question. Headings, captions and table heads only name lines that can."""
         return self.kind not in ("heading", "head", "caption")
+
+    def says_more(self, *known: str) -> bool:
+        """Return whether it has two words, or a number, that are not in its headings or in other known texts."""
+        new = {*words(self.text)}.difference(words(self.section), *map(words, known))
+        return len(new) > 1 or any(map(str.isdigit, "".join(new)))
 
     def heading(self, title: str) -> str:
         """Return the heading above it, or the title of its document if there is none."""

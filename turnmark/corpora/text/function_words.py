@@ -25,8 +25,9 @@ from turnmark.corpora.text.languages import (
 from turnmark.corpora.text.segmentation import words
 
 MIN_SHARE = 0.1
-"""Minimum share of function words in a text. A single one tells the language of at most two words: English has "per"
-and "die", too."""
+"""Minimum share of function words in a text. A single one tells the language of at most two words, since English has
+"per" and "die", too, unless it has a letter that English lacks, such as "où"."""
+_SPANISH_MARKS = re.compile("[¿¡]")
 MAX_CHARACTERS = 1000
 """Characters of a text that are looked at: its beginning tells the language."""
 _ENGLISH_STOP_WORDS = frozenset(
@@ -85,9 +86,9 @@ _UKRAINIAN, _PERSIAN = re.compile("[іїєґІЇЄҐ]"), re.compile("[پچژگک
 def language_of(text: str, likely: tuple[str, ...] = ()) -> str:
     """Return the language of a message or another short text, or "" if nothing tells it.
 
-    The language is recognized by its script, or else by its function words. If the message has equally many function
-    words of several languages, the first of `likely` is returned, or else English: the words of an English message
-    are never taken for those of another language.
+    The language is recognized by its script or the marks ¿ and ¡, or else by its function words. If the message has
+    equally many function words of several languages, the first of `likely` is returned, or else English: the words of
+    an English message are never taken for those of another language.
 
     >>> language_of("Wie lange ist der Ausweis gültig?")
     'de'
@@ -98,6 +99,8 @@ def language_of(text: str, likely: tuple[str, ...] = ()) -> str:
     text = text[:MAX_CHARACTERS]
     if script := language_of_script(text):
         return "ja" if script == "zh" and "ja" in likely and "zh" not in likely else script
+    if _SPANISH_MARKS.search(text):
+        return "es"
     counts: Counter[str] = Counter()
     text_words = words(text)
     for word in text_words:
@@ -108,7 +111,8 @@ def language_of(text: str, likely: tuple[str, ...] = ()) -> str:
     if not counts:  # "怎么安装 docker compose": names of things in Latin letters
         return language_of_script(re.sub("[A-Za-z]+", " ", text))
     most = max(counts.values())
-    if not counts[ENGLISH] and (most < MIN_SHARE * len(text_words) or most == 1 < len(text_words) - 1):
+    is_single = most == 1 < len(text_words) - 1 and all(map(str.isascii, _languages_by_word().keys() & {*text_words}))
+    if not counts[ENGLISH] and (most < MIN_SHARE * len(text_words) or is_single):
         return ""
     best = [language for language in (*likely, ENGLISH, *counts) if counts[language] == most]
     return best[0]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnmark.assistant.citations.marks import TextLine, lines_of
-from turnmark.assistant.steps.retrieve.definitions import definition_share
+from turnmark.assistant.steps.retrieve.definitions import definition_share, is_entry
 from turnmark.assistant.steps.step_results import (
     PartEvidence,
 )
@@ -72,8 +72,9 @@ def rate_lines(part: PartEvidence, embed: Embed | None, subject: str = "", asks_
     ]
     if subject:
         scores = [
-            score + DEFINITION_WEIGHT * definition_share(subject, line, hits[position].passage)
+            score + DEFINITION_WEIGHT * (definition_share(subject, line, passage) - is_entry(line, passage))
             for score, (position, line) in zip(scores, candidates, strict=True)
+            for passage in (hits[position].passage,)
         ]
     ranked = sorted(range(len(candidates)), key=lambda number: (-scores[number], number))
     return [RatedLine(*candidates[number], scores[number]) for number in ranked]

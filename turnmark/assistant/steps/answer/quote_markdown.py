@@ -99,14 +99,14 @@ def format_places(
 ) -> list[str]:
     """Return the list of further places as Markdown; empty if there is none.
 
-    The title of a document that is quoted already is left out.
+    The title of a document that is quoted already is left out. The path of the document stands for missing names.
     """
     titles = {span.hit.passage.title for span in shown}
     rows = []
     for (hit, line), number in zip(places, sources.number(hit for hit, _ in places), strict=True):
         title, section = hit.passage.title, line.heading("")
         names = dict.fromkeys(filter(None, ("" if section and title in titles else title, section)))
-        path = _plain(" › ".join(names)).replace("*", "")
+        path = _plain(" › ".join(names)).replace("*", "").strip() or _plain(hit.passage.document).replace("*", "")
         text = (
             line.text
             if line.kind != "code"

@@ -216,13 +216,14 @@ def _head_above(first: TextLine, passage: Passage) -> str:
 def further_places(
     ranked: Sequence[RatedLine], hits: Sequence[Hit], shown: Sequence[QuotedSpan], limit: int
 ) -> list[tuple[Hit, TextLine]]:
-    """Return the best lines outside of the quotations, from different paragraphs, lists or tables."""
+    """Return the best lines outside of the quotations that say more than their headings, each from another paragraph,
+    list or table."""
     places: list[tuple[Hit, TextLine]] = []
     known: set[tuple[str, int]] = set()
     for row in ranked:
         hit = hits[row.hit]
         block = hit.passage.id, row.line.block
-        is_new = block not in known and not _is_navigation(hit)
+        is_new = block not in known and not _is_navigation(hit) and row.line.says_more(hit.passage.title)
         if len(places) < limit and is_new and not any(span.contains(hit, row.line) for span in shown):
             known.add(block)
             places.append((hit, row.line))

@@ -2,7 +2,7 @@
 
 A definition has few words of its question, so the ranking seldom finds it: "What is Hatch?" is in every passage. It has
 a form instead: its subject comes first, followed by "is a", a dash or a colon, or it is the first sentence below the
-subject as a heading or title.
+subject or "What is Hatch?" as a heading or title.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from turnmark.assistant.citations.marks import TextLine, lines_of
+from turnmark.assistant.citations.marks import TextLine, lines_of, without_item_mark
 from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.understand.question_kinds import defined_subject
 from turnmark.assistant.wording.phrases import all_words
+from turnmark.corpora.text.segmentation import ends_with_question_mark
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit
 
@@ -52,14 +54,19 @@ def definition_hits(turn: Turn, subject: str) -> list[Hit]:
 
 def definition_share(subject: str, line: TextLine, passage: Passage) -> float:
     """Return how much a line looks like the definition of a subject, 0..1."""
-    if not line.can_answer or line.size < 3:
+    if not _may_define(line):
         return 0.0
     stated = _pattern_of(subject).search(line.text)
     share = 0.0
     if stated:
         share = 0.5 if not stated["is"] else 0.6 if stated["more"] else 0.7
-    if _is_first_sentence(line, passage) and _is_named(line.heading(passage.title), subject):
-        share += 0.3 if stated else 0.5
+    heading = _without_number(line.heading(passage.title))
+    is_asked = defined_subject(heading) == subject
+    names_it = (
+        line.kind in ("sentence", "item") if is_asked else line.kind == "sentence" and _is_named(heading, subject)
+    )
+    if names_it and _is_first(line, passage):
+        share += 0.3 if stated else 0.7 if is_asked else 0.5
     if share and _ENTRANCE.search(passage.as_stored().document):
         share += 0.2
     if share and passage.start == 0:
@@ -67,16 +74,32 @@ def definition_share(subject: str, line: TextLine, passage: Passage) -> float:
     return min(share, 1.0)
 
 
-def _is_first_sentence(line: TextLine, passage: Passage) -> bool:
-    """Return whether a line is the first sentence below its heading."""
-    lines = [each for each in lines_of(passage) if each.section == line.section and each.can_answer and each.size > 2]
-    return bool(lines) and lines[0] is line and line.kind == "sentence"
+def _is_first(line: TextLine, passage: Passage) -> bool:
+    """Return whether a line is the first one below its heading that can answer."""
+    return line is next(each for each in lines_of(passage) if each.section == line.section and _may_define(each))
+
+
+def _may_define(line: TextLine) -> bool:
+    return line.can_answer and line.size > 2 and not ends_with_question_mark(line.text)
+
+
+def is_entry(line: TextLine, passage: Passage) -> bool:
+    """Return whether a line is an item that only asks or only links, as in a table of contents or a menu."""
+    text = without_item_mark(passage.text[line.start : line.end].strip())
+    return line.kind == "item" and (ends_with_question_mark(line.text) or _LINK.fullmatch(text) is not None)
+
+
+_LINK = re.compile(r"\[[^\]\n]*\]\([^)\s]*\)")
 
 
 def _is_named(title: str, subject: str) -> bool:
     """Return whether a title or heading is a subject, with or without a number or an article before it."""
-    name = re.sub(r"^[\d.\s]+|^(?:the|an?)\s+", "", title.strip().lower())
+    name = re.sub(r"^(?:the|an?)\s+", "", _without_number(title).lower())
     return name.rstrip("s") == subject.rstrip("s")
+
+
+def _without_number(title: str) -> str:
+    return title.lstrip("0123456789. \t")
 
 
 @lru_cache(maxsize=64)
