@@ -98,7 +98,6 @@ def _guard_check(section: str, findings: Iterator[Finding]) -> Iterator[Finding]
 
 
 def _draw_findings(findings: list[Finding], broken: int) -> None:
-    """Print the findings, section by section, and the overall result."""
     console = Console(highlight=False)
     for section, group in groupby(findings, key=lambda entry: entry.section):
         grid = Table(box=None, show_header=False, pad_edge=False)

@@ -175,7 +175,6 @@ def where(as_json: AsJson = False) -> None:
 
 
 def _shown_size(size: int) -> str:
-    """Format a size in bytes."""
     value = float(size)
     for unit in ("B", "kB", "MB"):
         if value < 1000:

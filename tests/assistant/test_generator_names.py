@@ -150,7 +150,6 @@ def test_llama_index_llm_chats_and_streams():
     assert "".join(pieces) == reply.text
     assert generator.complete(ASK).text == reply.text
     assert reply.finish_reason == "stop"
-    assert reply.estimated
     with pytest.raises(SchemaRefused):
         generator.complete(ASK, schema=Colour)
 

@@ -31,7 +31,6 @@ def test_reply_has_text_and_usage_and_the_request_has_no_extras():
         reply = opened(server).complete(ASK)
     assert (reply.text, reply.finish_reason, reply.model) == ("Fine, thanks.", "stop", "tiny-served")
     assert (reply.usage.calls, reply.usage.prompt_tokens, reply.usage.completion_tokens) == (1, 11, 7)
-    assert not reply.estimated
     assert server.bodies == [
         {
             "model": "tiny",
@@ -58,7 +57,6 @@ def test_streams_pieces_in_the_calling_thread():
     assert pieces == ["Fine,", " thanks.", " And", " you?"]
     assert reply.text == "".join(pieces)
     assert reply.usage.completion_tokens == 7
-    assert not reply.estimated
     assert threads == {threading.get_ident()}
 
 
@@ -73,10 +71,9 @@ def test_proxy_is_not_used_for_loopback(monkeypatch):
     assert [request.path for request in proxy.seen] == ["http://models.example/v1/chat/completions"]
 
 
-def test_missing_usage_is_estimated_and_marked():
+def test_missing_usage_is_estimated():
     with ScriptedServer(Say("12345678", usage=False)) as server:
         reply = opened(server).complete(ASK)
-    assert reply.estimated
     assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (
         6,
         2,

@@ -8,7 +8,7 @@ from tests.assistant.endpoint import opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.llm.calls.protocols import GeneratorError, PicturesRefused, PromptMessage, PromptPicture
 from turnmark.assistant.llm.generators.registry import open_generator
-from turnmark.assistant.llm.generators.response_cache import ResponseStore, with_cache
+from turnmark.assistant.llm.generators.response_cache import CachedGenerator, ResponseStore
 
 RED = PromptPicture(content=b"\x89PNG red", media_type="image/png")
 BLUE = PromptPicture(content=b"\x89PNG blue", media_type="image/png")
@@ -107,7 +107,7 @@ def test_generator_of_your_own_takes_no_pictures_unless_it_says_so(tmp_path, mon
 
 def test_response_cache_tells_pictures_apart_and_stores_none(tmp_path):
     with ScriptedServer(Say("Red."), Say("Blue.")) as server:
-        generator = with_cache(opened(server), store=ResponseStore(tmp_path / "replies.db"))
+        generator = CachedGenerator(opened(server), ResponseStore(tmp_path / "replies.db"))
         texts = [generator.complete(ask_about(picture)).text for picture in (RED, BLUE, RED, BLUE)]
         generator.store.close()
     assert texts == ["Red.", "Blue.", "Red.", "Blue."]

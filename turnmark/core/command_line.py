@@ -144,7 +144,6 @@ def _position(words: Sequence[str], option: str) -> int | None:
 
 
 def _options(command: Any, ctx: Any) -> dict[str, Any]:
-    """Return the options of a command by their spelling."""
     parameters = [parameter for parameter in command.get_params(ctx) if parameter.param_type_name == "option"]
     return {spelling: parameter for parameter in parameters for spelling in parameter.opts}
 
@@ -176,7 +175,6 @@ def _spelling(parameter: Any) -> str:
 
 
 def _describe_value(parameter: Any, values: dict[str, Any], error: Any) -> str:
-    """Describe a parameter that is missing or has a wrong value."""
     spelling = _spelling(parameter)
     value = values.get(parameter.name)
     if parameter.required and value in (None, (), []):

@@ -215,7 +215,6 @@ _REQUIRED_KEY = "turnmark.required"
 
 @contextmanager
 def _set_required(parameters: Iterable[Any], required: bool) -> Iterator[None]:
-    """Set whether parameters are required within a block."""
     for parameter in parameters:
         parameter.required = required
     try:

@@ -70,7 +70,8 @@ def quiet_libraries() -> None:
         # `disable_telemetry_events` stops neither.
         "ORT_DISABLE_TELEMETRY": "1",
         "TOKENIZERS_PARALLELISM": "false",
-        "OMP_WAIT_POLICY": "PASSIVE",  # see `load_model` in retrieval/embedding/model_loading.py
+        # Threads that spin while they wait make a model six times slower as soon as another program wants a core.
+        "OMP_WAIT_POLICY": "PASSIVE",
     }.items():
         os.environ.setdefault(name, value)
 

@@ -159,7 +159,6 @@ class ModelDescriber:
         return [*rules, request.model_copy(update={"pictures": (picture,)})]
 
     def _expected(self, task: PictureTask) -> Usage:
-        """Return the estimated usage of one description."""
         messages = self._prompt.render(context=_context(self._prompt, task))
         prompt = sum(count_tokens(message.content) for message in messages)
         prompt += estimate_picture_tokens(task.picture.width, task.picture.height)

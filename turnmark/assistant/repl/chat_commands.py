@@ -184,7 +184,6 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
 
 
 def _reasoning_lines(reasoning: str) -> Iterator[str]:
-    """Yield the reasoning of the model before its answer."""
     if reasoning:
         yield "the model's reasoning:"
     for line in filter(str.strip, make_printable(reasoning).splitlines()):
@@ -192,7 +191,6 @@ def _reasoning_lines(reasoning: str) -> Iterator[str]:
 
 
 def _call_lines(calls: Sequence[ToolUse]) -> Iterator[str]:
-    """Yield the tool calls of a model and their results."""
     if calls:
         yield f"the model searched: {calls_line(calls)}"
     for call in calls:
@@ -200,7 +198,6 @@ def _call_lines(calls: Sequence[ToolUse]) -> Iterator[str]:
 
 
 def _config_words(config: AssistantConfig) -> Iterator[str]:
-    """Yield the fields of a configuration that are not defaults."""
     for name, value in config.model_dump(mode="json", exclude_defaults=True).items():
         text = " ".join(value) if isinstance(value, list) else str(value)
         yield f"{name} {one_line(text)}"
@@ -224,7 +221,6 @@ def _search_lines(number: int, search: Search, reply: Reply) -> Iterator[str]:
 
 
 def _outcome_lines(exchange: Exchange) -> Iterator[str]:
-    """Yield the decision, the checks, and the user's rating."""
     reply = exchange.reply
     checks = reply.checks
     judgment = reply.trace.judgement

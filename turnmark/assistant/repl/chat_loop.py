@@ -143,13 +143,7 @@ def _piped_lines(chat: TerminalChat) -> Iterator[str]:
 
 
 def _typed_lines(chat: TerminalChat, question: str, typed: str, status: Callable[[], str]) -> Iterator[str]:
-    """Yield the lines that the user types.
-
-    Args:
-        question: a line that was already entered, or "" if there is none.
-        typed: the beginning of a line.
-        status: returns a line to show below the prompt, or "".
-    """
+    """Yield the lines that the user types; for the arguments see `run_chat`."""
     ask = make_prompt(chat, COMMANDS, status)
     interrupted = False
     if question:
@@ -306,7 +300,6 @@ class ChatCompleter(Completer):
 
 
 def _argument_names(command: str) -> Iterable[str]:
-    """Return the possible first arguments of a command."""
     if command == "rate":
         return get_args(Rating)
     if command == "export":

@@ -66,7 +66,6 @@ class CompoundQuestion(Record):
 
 
 def _key(name: str) -> str:
-    """Return a file's type name in lower case with '-' between words."""
     return re.sub(r"[^a-z]+", "-", name.lower()).strip("-")
 
 

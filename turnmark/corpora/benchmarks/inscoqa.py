@@ -55,7 +55,6 @@ class InstructionalDocument(Record, extra="ignore"):
 
 
 def _messages(value: Any) -> Any:
-    """Convert the rounds of a file, [question, answer] each, to messages."""
     if isinstance(value, list):
         rounds = TypeAdapter(list[tuple[NonBlank, NonBlank]]).validate_python(value)
         messages: list[Message] = []

@@ -189,7 +189,6 @@ class _EvaluationParts:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    """Read the JSON object in a file."""
     try:
         content = json.loads(path.read_bytes().decode("utf-8-sig"))
     except OSError as error:
@@ -202,7 +201,6 @@ def _content(path: Path) -> dict[str, Any]:
 
 
 def _step(scale: Mapping[str, float]) -> float:
-    """Return the smallest distance between two values of a scale."""
     numbers = sorted(set(scale.values()))
     return min((high - low for low, high in pairwise(numbers)), default=1.0)
 

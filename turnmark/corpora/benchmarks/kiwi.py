@@ -216,7 +216,6 @@ def _match_name(value: Any, names: Sequence[str]) -> str | None:
 
 
 def _letters(value: Any) -> str:
-    """Return the letters of a text in lower case."""
     return "".join(filter(str.isalpha, value.lower())) if isinstance(value, str) else ""
 
 
@@ -238,7 +237,6 @@ def _passages_of(value: Any, title: str = "") -> Iterator[PaperPassage]:
 
 
 def _read_required_fields(item: Any, scale: Mapping[int, RevisionRating]) -> dict[str, Any]:
-    """Return the mandatory fields of a turn."""
     if not isinstance(item, dict):
         raise ValueError(f"a turn is {type(item).__name__}, not an object")
     edit = None if item.get("answer_2") is None else get_string(item, "answer_2")

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationEr
 from turnmark.core.console import NoProgress, Progress
 from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.home import file_sha256, home, write_atomic
-from turnmark.core.record import Record
+from turnmark.core.record import Record, mistakes_in
 
 MANIFEST = "turnmark-manifest.json"
 RETRIES = 4
@@ -173,7 +173,6 @@ def fetch(entry: DataSet, revision: str | None = None, progress: Progress | None
 
 
 def _fetch(entry: DataSet, folder: Path, revision: str | None, progress: Progress) -> FetchResult:
-    """Fetch a data set while its lock is held."""
     manifest = manifest_of(entry)
     if manifest is not None:
         commits = [origin.commit for origin in manifest.origins]
@@ -313,7 +312,6 @@ def _hub(origin: Origin, revision: str) -> tuple[str, list[FetchedFile]]:
 
 
 def _files(origin: Origin, rows: Sequence[_TreeEntry], base: str) -> list[FetchedFile]:
-    """Return the wanted files among a host's rows."""
     files = []
     for row in rows:
         if not origin.wants(row.path):
@@ -341,6 +339,4 @@ def _get_json(url: str, kind: type[T], origin: Origin, revision: str) -> T:
     except requests.RequestException as error:
         raise TurnmarkError(f"{url}: {error}") from error
     except ValidationError as error:
-        first: Any = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise TurnmarkError(f"{url}: an unreadable reply ({where}: {first['msg']})") from None
+        raise TurnmarkError(f"{url}: an unreadable reply ({mistakes_in(error)[0]})") from None

@@ -269,7 +269,6 @@ def _config(packed: PackedBert) -> dict[str, Any]:
 
 
 def _tokenizer(packed: PackedBert) -> dict[str, Any]:
-    """Return the tokenizer as `tokenizers` stores it."""
     names = {name: packed.pieces[row][0] for name, row in packed.specials.items()}
     metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
     text = [{"SpecialToken": {"id": names["bos"], "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},

@@ -208,7 +208,6 @@ def _mean(item: Estimate | None) -> str:
 
 
 def _format_printed(value: float | None) -> str:
-    """Format a printed value with the paper's digits; empty for None."""
     if value is None:
         return ""
     return f"{value:.2f}" if value < 1 else f"{value:.1f}"

@@ -126,7 +126,6 @@ def gather(paths: Sequence[Path]) -> Rows:
 
 
 def _add_pages(files: Sequence[Path], rows: Rows) -> None:
-    """Add the ratings of pages of `report --rate`."""
     rating_files = [path for path in files if is_ratings(path)]
     for key in filter(is_key, files):
         rated_list, problems = read_rated_answers(key, rating_files)

@@ -72,7 +72,6 @@ def _rows(index: StoredIndex, texts: Mapping[str, str]) -> Iterator[dict[str, st
 
 
 def _query_id(number: int) -> str:
-    """Return the id of a sentence, counted from 1; each sentence is a separate conversation."""
     return f"sentence-{number:04d}<::>1"
 
 

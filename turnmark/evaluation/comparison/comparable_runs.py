@@ -135,7 +135,6 @@ _SCORE_COLUMNS = ["metric", "id", "by", "total", "weight", "scored", "counted", 
 
 
 def _score_row(score: Score) -> tuple[object, ...]:
-    """Return the `_SCORE_COLUMNS` of a score."""
     scored = score.status == "scored"
     failed = score.status == "failed"
     total = (score.value or 0.0) * score.weight

@@ -93,7 +93,6 @@ def describe(comparison: RunComparison, metrics: int, apart: bool = False) -> Re
 
 
 def _headline(comparison: RunComparison) -> str:
-    """Return one line with benchmark, task, data, and the number of samples and clusters."""
     settings = dict.fromkeys(side.setting for side in comparison.runs if side.setting)
     setting = f" ({', '.join(settings)})" if settings else ""
     data = "demo data" if comparison.data.demo else comparison.data.name
@@ -112,7 +111,6 @@ def _headline(comparison: RunComparison) -> str:
 
 
 def _summaries(comparison: RunComparison) -> list[tuple[str, Summary]]:
-    """Return the displayed name and the summary of each run."""
     return [
         (f"{side.letter} {side.name}", run.summary) for side in comparison.runs for run in read_run(Path(side.run)).runs
     ]
@@ -143,7 +141,6 @@ def _runs(comparison: RunComparison) -> Table:
 
 
 def _metrics_with_values(comparison: RunComparison) -> list[str]:
-    """Return the metrics that have a mean in at least one run."""
     with_values: list[str] = []
     for name, metric in comparison.metrics.items():
         if metric.changes or any(mean is not None for mean in metric.means):
@@ -243,7 +240,6 @@ def _change_of(metric: MetricComparison | None, letter: str) -> Change | None:
 
 
 def _format_signed(shown: MetricStyle, value: float) -> str:
-    """Format a difference with its sign, in the digits of its metric."""
     return _with_sign(shown.text(value))
 
 
@@ -255,7 +251,6 @@ def _with_sign(text: str) -> str:
 
 
 def _interval(change: Change, shown: MetricStyle) -> str:
-    """Format the interval of a difference, both ends with their signs."""
     if change.ci95 is None:
         return "no interval"
     return " to ".join(_with_sign(shown.bound(bound)) for bound in change.ci95)

@@ -131,7 +131,6 @@ class PairedStatistics:
         self.headline: Bools = np.array([sample_facts.headline for sample_facts in self._facts], dtype=bool)
 
     def _shared_metrics(self) -> Iterator[str]:
-        """Yield the metrics of the first run that another run has, too."""
         first, *other_runs = self._runs
         for name in first.metrics():
             shared = first.measures(name) and any(run.measures(name) for run in other_runs)

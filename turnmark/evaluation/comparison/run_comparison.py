@@ -215,7 +215,6 @@ def _read_samples(run: ComparedRun, names: Sequence[str]) -> dict[str, Sample]:
 
 
 def _answer(sample: Sample) -> str | None:
-    """Return the answer of a sample; without one, the ids of the first retrieved passages."""
     if sample.prediction is not None:
         return sample.prediction
     documents = ", ".join(ref.document_id for ref in sample.contexts[:5])

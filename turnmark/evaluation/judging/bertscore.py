@@ -11,7 +11,6 @@ official script: it scores one passage at a time and takes the best.
 
 from __future__ import annotations
 
-import os
 import statistics
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
@@ -87,8 +86,6 @@ class Bert:
 
     @cached_property
     def _scorer(self) -> Any:
-        os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-        os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
         try:
             import bert_score
             from bert_score.utils import model2layers

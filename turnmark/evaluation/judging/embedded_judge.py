@@ -124,7 +124,6 @@ def _measure_idk(case: Case) -> Outcome:
 
 
 def _predict_rating(metric: str, case: Case, embedded: SentenceVectors) -> Outcome:
-    """Predict the human rating of a property and scale it to 0..1."""
     if not parts_of(case.answer):
         return Outcome(status="scored", value=0.0, reason="the reply has no words")
     fit = _weights()[PROPERTIES[metric]]

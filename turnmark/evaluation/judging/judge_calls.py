@@ -246,7 +246,6 @@ class JudgeCalls:
                     yield _Job(sample, case, rubric, judge, key, self.stored(key))
 
     def _judge(self, job: _Job) -> tuple[StoredJudgment, Usage]:
-        """Ask for one judgment; return it, and the usage of this try."""
         previous = job.previous
         earlier_tries = previous.tries if previous else 0
         generator = ModelRecorder(job.judge.for_try(earlier_tries))
@@ -276,7 +275,6 @@ class JudgeCalls:
 
 
 def _samples(run: RunFolder, task: Task) -> Iterator[tuple[Item, Sample]]:
-    """Return the samples of a run with their items, in the data's order."""
     for item in task.items():
         if not isinstance(item, Problem):
             for sample in run.samples_of(item.id):

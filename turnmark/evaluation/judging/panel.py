@@ -117,7 +117,6 @@ class Judging(JudgeCalls):
         return "IDK by " + next(self._by(rubric) for rubric in self.rubrics if rubric.name == verdict)
 
     def _outcomes(self, case: Case, rubric: Rubric) -> dict[str, Outcome]:
-        """Return judge -> its outcome for a case."""
         outcomes: dict[str, Outcome] = {}
         for judge in self.of(rubric):
             key = self.key(case, rubric, judge)
@@ -182,7 +181,6 @@ class Judging(JudgeCalls):
         return descriptions
 
     def _description(self, rubric: Rubric) -> str:
-        """Return a rubric's description, with the origin of its prompts."""
         origin = find_origin(rubric.prompts, self.prompts)
         return rubric.by.replace(OWN_WORDS, origin) if origin else rubric.by
 
@@ -259,7 +257,6 @@ class Judging(JudgeCalls):
 
 
 def _rule(rubric: Rubric) -> str:
-    """Return how a panel combines its judges."""
     return "majority" if rubric.values is not None else "median"
 
 

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import check_name
+from turnmark.core.record import mistakes_in
 from turnmark.evaluation.records import Sample, Score, Summary
 from turnmark.evaluation.storage.journal import read_records
 
@@ -109,7 +110,6 @@ def read_one(path: Path) -> StoredRun:
 
 
 def _several(path: Path, benchmarks: Mapping[str, Any]) -> RunCollection:
-    """Read the folder of `eval all`, whose summary has an entry for each benchmark."""
     where = f"RUN {str(path)!r}: summary.json"
     errors = ErrorCollector()
     runs: list[StoredRun] = []
@@ -131,11 +131,7 @@ def _summary(content: Any, where: str) -> Summary:
         # As JSON, since strict validation accepts a list for a tuple only there.
         return Summary.model_validate_json(json.dumps(content))
     except ValidationError as error:
-        messages: list[str] = []
-        for mistake in error.errors()[:_MAX_FIELDS]:
-            field_path = ".".join(map(str, mistake["loc"])) or "all"
-            messages.append(f"{where}, field {field_path}: {mistake['msg']}")
-        raise RequestError(messages) from error
+        raise RequestError([f"{where}, field {mistake}" for mistake in mistakes_in(error)[:_MAX_FIELDS]]) from error
 
 
 # --- predictions and scores ------------------------------------------------------------------------------------------

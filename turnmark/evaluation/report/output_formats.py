@@ -107,7 +107,6 @@ def _grid(table: Table) -> Grid:
 
 
 def _gap(table: Table) -> int:
-    """Return the number of spaces between two columns."""
     return 2 if table.tight and not table.narrow else 1
 
 
@@ -152,7 +151,6 @@ def _columns_by_heading(table: Table) -> Iterator[list[int]]:
 
 
 def _value_width(table: Table, index: int) -> int:
-    """Return the width of a column that fits all of its values."""
     head_lines = _head(table.columns[index], None).plain.split("\n")
     cells = [one_line(row.cells[index]) for row in table.rows if row.kind != "group"]
     return max(map(cell_len, [*head_lines, *cells]))

@@ -255,7 +255,6 @@ def _sample_hashes(summary: Summary, cells: Sequence[Slot]) -> set[str | None]:
 
 
 def _sample_counts(summary: Summary, cells: Sequence[Slot]) -> dict[str, int]:
-    """Return metric -> number of samples of its value in a table."""
     measured = [_find_metric(summary, cell) for cell in cells]
     return {name: samples_of(name, metric) for name, metric in filter(None, measured)}
 
@@ -316,7 +315,6 @@ def _variant(name: str) -> str:
 
 
 def _part(summary: Summary, part: Mapping[str, str]) -> Metrics:
-    """Return our metrics over a part of the samples."""
     part = _narrow_part(summary, part)
     if not part:
         return summary.metrics
@@ -471,7 +469,6 @@ def _count(value: _PaperCell | None) -> str:
 
 
 def _counts(line: _Line) -> list[str]:
-    """Return the distinct counts of a line's values."""
     return list(dict.fromkeys(_count(value) for value in line.values if value))
 
 

@@ -111,7 +111,6 @@ Shape = tuple[PaperTable, Sequence[Slot], Sequence[Slot]]
 
 @cache
 def _read() -> PaperTables:
-    """Read the files of all benchmarks as one."""
     axes: dict[str, tuple[Slot, ...]] = {}
     tables: list[PaperTable] = []
     for path in benchmark_files("paper_tables.json"):

@@ -134,7 +134,6 @@ def write_page(page: Path, content: Mapping[str, Any]) -> str:
 
 
 def _read_browsed(run: StoredRun, task_ids: Collection[str]) -> dict[str, BrowsedSample]:
-    """Return task id -> conversation, question and passages."""
     browsed: dict[str, BrowsedSample] = {}
     for entry in read_records(run.path / BROWSE_FILE, BrowsedSample):
         if not entry.repeat:

@@ -248,7 +248,6 @@ def means(summary: Summary) -> Table:
 
 
 def _clusters_line(summary: Summary) -> Iterator[str]:
-    """Yield over how many clusters the intervals are, and how they were computed."""
     counts = sorted({metric.clusters for metric in summary.metrics.values() if metric.clusters})
     if not counts or counts[-1] < MIN_CLUSTERS:
         return

@@ -112,7 +112,6 @@ class CorpusTexts:
 
 
 def _passage(line: bytes) -> Passage | None:
-    """Return the passage of a line, or None if the line is not a passage."""
     try:
         row = json.loads(line.removeprefix(b"\xef\xbb\xbf"))
         name, title, text = str(row["_id"]), str(row.get("title") or ""), str(row.get("text") or "")

@@ -128,11 +128,9 @@ class Journal(Generic[K, R]):
             self._open_keys.add(key)
 
     def __len__(self) -> int:
-        """Return the number of keys."""
         return len(self._offsets)
 
     def __contains__(self, key: object) -> bool:
-        """Return whether there is a record with this key."""
         return key in self._offsets
 
     def keys(self) -> Iterator[K]:

@@ -33,6 +33,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from turnmark.assistant.types import Decision
 from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.record import mistakes_in
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.benchmarks.task_ids import canonical_id
 from turnmark.corpora.jsonl_rows import JsonRow, get_non_blank, json_lines
@@ -220,7 +221,6 @@ def _from_official(row: JsonRow, domain_of: DomainOf, mistakes: list[str]) -> No
 
 
 def _as_list(value: object) -> list[Any]:
-    """Return the value if it is a list, else an empty list."""
     return value if isinstance(value, list) else []
 
 
@@ -356,8 +356,7 @@ def _add_list(lists: RankedLists, row: dict[str, Any]) -> None:
     try:
         lists[query] = _CONTEXTS.validate_python(fields["contexts"])
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        mistakes.append(f"contexts: {'.'.join(map(str, first['loc']))}: {first['msg']}")
+        mistakes.append(f"contexts: {mistakes_in(error)[0]}")
     if mistakes:
         raise ValueError("; ".join(mistakes))
 

@@ -37,7 +37,6 @@ def add_synth_command(app: typer.Typer) -> None:
 
 
 def _make(name: str, request: SynthRequest, errors: ErrorCollector) -> None:
-    """Check a request completely, and carry it out."""
     from turnmark.evaluation.synth.synthesis_attempt import open_synthesis
     from turnmark.evaluation.synth.synthesis_run import plan_synthesis, synthesize
 

@@ -146,7 +146,6 @@ def _model(flag: str, spec: str, errors: ErrorCollector) -> Generator | None:
 
 
 def _open_ledger(request: SynthRequest, samples: SampleJournal | None = None) -> Ledger:
-    """Open the ledger with the prices of the writing model and the judge."""
     ledger = open_ledger(request.generator or "extractive", request.budget, samples)
     if request.judge:
         prices = load_prices()

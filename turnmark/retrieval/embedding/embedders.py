@@ -149,7 +149,6 @@ class Embedder:
             return error
 
     def _model(self) -> Any:
-        """Return the model on PyTorch, loaded once."""
         half = self.backend == "torch bf16"
         with self._lock:
             if self._loaded is None:
@@ -316,7 +315,6 @@ class SharedEmbed:
         self._ending = False
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the vectors of `texts`, in their order."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():  # a forked process has none of its parent's threads
                 self._thread = threading.Thread(target=self._work, daemon=True, name="embedding")

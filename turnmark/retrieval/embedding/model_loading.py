@@ -190,10 +190,6 @@ def load_model(kind: ModelKind, model: str, owner: str, half: bool | None = None
         owner: the component that needs the model, for messages ("reranker 'cross:…'").
         half: load in bf16, or None to do so only where that is faster.
     """
-    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    # Threads that spin while they wait make a model six times slower as soon as another program wants a core.
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     import sentence_transformers
     import torch
     from transformers.utils import logging as transformers_logging

@@ -122,7 +122,6 @@ class ElasticRanker:
         return {"bool": {"must": [clause], "filter": filters}} if filters else clause
 
     def _hits(self, answer: Mapping[str, Any]) -> list[Any]:
-        """Return the hits in an answer."""
         try:
             return list(answer["hits"]["hits"])
         except (KeyError, TypeError):

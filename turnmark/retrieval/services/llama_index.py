@@ -110,7 +110,6 @@ class LlamaIndexRetriever(Retriever):
         return nodes
 
     def _passages(self, nodes: Sequence[Any]) -> list[Passage]:
-        """Return the passage of each node, in their order."""
         rows = self.index.store.rows_of([str(node.node.node_id) for node in nodes])
         indexed = dict(zip(rows, self.index.store.by_rows(list(rows.values())), strict=True))
         return [indexed.get(str(node.node.node_id)) or passage_of(node.node) for node in nodes]

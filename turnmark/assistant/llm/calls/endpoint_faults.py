@@ -125,7 +125,6 @@ def _connection_fault(error: BaseException) -> str:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and the errors that caused it."""
     while error is not None:
         yield error
         if isinstance(error, BaseExceptionGroup):

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from turnmark.assistant.config_files import sources
 from turnmark.core.errors import ErrorCollector, RequestError
-from turnmark.core.record import Record
+from turnmark.core.record import Record, mistakes_in
 from turnmark.core.specs import parse_spec
 
 # Price of a million tokens. The bound is far above any real price, and far below where a cost could overflow.
@@ -44,9 +44,7 @@ def load_prices() -> dict[str, Price]:
         try:
             file_prices = _PRICES.validate_python(file.table("prices"), strict=True)
         except ValidationError as error:
-            for detail in error.errors():
-                key = ".".join(("prices", *map(str, detail["loc"])))
-                errors.problems.append(f"{file.path}: {key}: {detail['msg']}")
+            errors.problems += [f"{file.path}: prices.{mistake}" for mistake in mistakes_in(error)]
         else:
             prices |= {_normalize_spec(name): price for name, price in file_prices.items()}
     errors.raise_all()

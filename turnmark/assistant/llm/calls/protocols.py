@@ -60,19 +60,35 @@ class PromptMessage(Record):
     pictures: tuple[PromptPicture, ...] = ()
 
 
+class ToolCall(Record):
+    """A tool call that a model requests. Its arguments are untrusted."""
+
+    id: str
+    name: str
+    arguments: str = Field(description="arguments as the model wrote them, usually JSON")
+
+
 class Completion(Record):
-    """The text of a model and why it stopped. The text is complete only if `finish_reason` is "stop"."""
+    """The text of a model and why it stopped. The text is complete only if `finish_reason` is "stop".
+
+    In a conversation with tools, a reply without calls is the answer.
+    """
 
     text: str
-    finish_reason: FinishReason
+    calls: tuple[ToolCall, ...] = ()
+    finish_reason: FinishReason = Field(description="`stop` also if the reply ends with tool calls")
     usage: Usage = Field(description="all requests of this call, and the tokens of the answered one")
     model: str = Field(description="name of the model at the endpoint")
     max_tokens: int = Field(description="maximum tokens of the reply in this call")
-    estimated: bool = Field(default=False, description="True: no usage was reported, tokens are characters / 4")
     saved: Usage | None = Field(
         default=None, description="usage of the original call of a cached reply, or None if it is not from the cache"
     )
     reasoning: str = Field(default="", description="what the model wrote for itself before the text")
+
+    @property
+    def message(self) -> ToolMessage:
+        """The reply as the next message of the conversation."""
+        return ToolMessage(role="assistant", content=self.text, calls=self.calls)
 
 
 class GeneratorError(TurnmarkError):
@@ -99,19 +115,27 @@ class EmptyReply(GeneratorError):
         super().__init__("bad_reply", message, usage)
 
 
-class SchemaRefused(GeneratorError):
-    """An endpoint does not support schemas. It may succeed with the schema in the prompt."""
+class UnsupportedRequest(GeneratorError):
+    """An endpoint does not support a part of a request."""
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         super().__init__("bad_request", message, usage)
 
 
-class PicturesRefused(GeneratorError):
+class SchemaRefused(UnsupportedRequest):
+    """An endpoint does not support schemas. It may succeed with the schema in the prompt."""
+
+
+class ToolsRefused(UnsupportedRequest):
+    """An endpoint does not support tools. The same request without them may succeed."""
+
+
+class PicturesRefused(UnsupportedRequest):
     """A generator or its endpoint does not take pictures. No retry can help, only another model."""
 
     def __init__(self, message: str, usage: Usage | None = None) -> None:
         hint = "; name a model that reads pictures, such as openai:gpt-4o-mini or ollama:qwen2.5vl"
-        super().__init__("bad_request", message + hint, usage)
+        super().__init__(message + hint, usage)
 
 
 class CallOptions(TypedDict, total=False):
@@ -130,13 +154,6 @@ class CallOptions(TypedDict, total=False):
     schema: type[BaseModel] | None
     deadline: float | None
     on_text: OnText | None
-
-
-class ToolsRefused(GeneratorError):
-    """An endpoint does not support tools. The same request without them may succeed."""
-
-    def __init__(self, message: str, usage: Usage | None = None) -> None:
-        super().__init__("bad_request", message, usage)
 
 
 class Generator(Protocol):
@@ -182,14 +199,6 @@ class Tool(Record):
     parameters: Mapping[str, Any] = Field(description="JSON schema of its arguments, an object")
 
 
-class ToolCall(Record):
-    """A tool call that a model requests. Its arguments are untrusted."""
-
-    id: str
-    name: str
-    arguments: str = Field(description="arguments as the model wrote them, usually JSON")
-
-
 class ToolMessage(Record):
     """One message of a conversation with tools."""
 
@@ -197,31 +206,6 @@ class ToolMessage(Record):
     content: str
     calls: tuple[ToolCall, ...] = Field(default=(), description="tool calls of an assistant's message")
     call_id: str = Field(default="", description="id of the call that a tool's message answers")
-
-
-class ToolReply(Record):
-    """A model's reply in a conversation with tools; without calls it is the answer."""
-
-    text: str
-    calls: tuple[ToolCall, ...]
-    usage: Usage
-    finish_reason: FinishReason = Field(description="`stop` also if the reply ends with tool calls")
-    model: str = Field(default="", description="model name as the endpoint reports it")
-    max_tokens: int = Field(default=MAX_TOKENS, description="token limit of the request")
-    estimated: bool = Field(default=False, description="see `Completion.estimated`")
-    saved: Usage | None = Field(default=None, description="see `Completion.saved`")
-    reasoning: str = Field(default="", description="see `Completion.reasoning`")
-
-    @property
-    def completion(self) -> Completion:
-        """The reply without its calls."""
-        fields = self.model_dump(exclude={"calls"})
-        return Completion(**fields)
-
-    @property
-    def message(self) -> ToolMessage:
-        """The reply as the next message of the conversation."""
-        return ToolMessage(role="assistant", content=self.text, calls=self.calls)
 
 
 @runtime_checkable
@@ -236,7 +220,7 @@ class ToolGenerator(Protocol):
         max_tokens: int | None = None,
         temperature: float | None = None,
         on_text: OnText | None = None,
-    ) -> ToolReply:
+    ) -> Completion:
         """Return the next reply of the conversation.
 
         Without tools the model has to answer in text.
@@ -386,7 +370,6 @@ class GeneratorWrapper(GeneratorBase):
             self.converse = self._converse
 
     def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
-        """Call `ToolGenerator.converse` of the wrapped generator."""
         return self.generator.converse(messages, tools, **options)  # type: ignore[attr-defined]
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 from turnmark.assistant.llm.calls.protocols import (
     CallOptions,
@@ -20,7 +20,6 @@ from turnmark.assistant.llm.calls.protocols import (
     PromptMessage,
     Tool,
     ToolMessage,
-    ToolReply,
     estimate_usage,
 )
 from turnmark.assistant.llm.calls.reasoning import ReasoningHabit, split_reasoning
@@ -32,8 +31,6 @@ from turnmark.assistant.llm.calls.repetition import (
     without_repetition,
 )
 from turnmark.assistant.llm.calls.text_calls import read_calls, without_unfinished_calls
-
-AnyReply = TypeVar("AnyReply", Completion, ToolReply)
 
 
 class NormalizedGenerator(GeneratorWrapper):
@@ -60,7 +57,7 @@ class NormalizedGenerator(GeneratorWrapper):
         try:
             reply = self.generator.complete(messages, **options)
         except RepeatedReply as stopped:
-            reply = self._stopped_reply(messages, stopped.text, options.get("max_tokens")).completion
+            reply = self._stopped_reply(messages, stopped.text, options.get("max_tokens"))
         clean = self._without_reasoning(reply, conclusive=schema is None)
         if schema is None:
             clean = _drop_repetition(clean.model_copy(update={"text": read_calls(clean.text, self._names).text}))
@@ -68,15 +65,14 @@ class NormalizedGenerator(GeneratorWrapper):
             shown.finish(clean.text)
         return clean
 
-    def _converse(self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Any) -> ToolReply:
-        """Return the next reply of a conversation with tools; see `ToolGenerator.converse`."""
+    def _converse(self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Any) -> Completion:
         on_text = options.get("on_text")
         self._names = tuple(tool.name for tool in tools) or self._names
         shown = _TextFilter(on_text, self._habit, self._names) if on_text is not None else None
         if shown is not None:
             options["on_text"] = shown
         try:
-            reply: ToolReply = super()._converse(messages, tools, **options)
+            reply: Completion = super()._converse(messages, tools, **options)
         except RepeatedReply as stopped:
             reply = self._stopped_reply(messages, stopped.text, options.get("max_tokens"))
         clean = self._without_reasoning(reply, conclusive=True)
@@ -91,19 +87,16 @@ class NormalizedGenerator(GeneratorWrapper):
 
     def _stopped_reply(
         self, messages: Sequence[PromptMessage | ToolMessage], text: str, max_tokens: int | None
-    ) -> ToolReply:
-        """Return a reply that was stopped when it began to repeat itself."""
-        return ToolReply(
+    ) -> Completion:
+        return Completion(
             text=text,
-            calls=(),
             finish_reason="stop",
             usage=estimate_usage(messages, text, 1),
             model=self.name,
             max_tokens=max_tokens or self.reply_tokens,
-            estimated=True,
         )
 
-    def _without_reasoning(self, reply: AnyReply, conclusive: bool) -> AnyReply:
+    def _without_reasoning(self, reply: Completion, conclusive: bool) -> Completion:
         split = split_reasoning(reply.text)
         self._habit.note(split, conclusive and reply.finish_reason == "stop")
         return strip_reasoning(reply)
@@ -119,7 +112,7 @@ def normalize_replies(generator: Generator) -> Generator:
     return NormalizedGenerator(generator)
 
 
-def strip_reasoning(reply: AnyReply) -> AnyReply:
+def strip_reasoning(reply: Completion) -> Completion:
     """Return a reply whose text is without reasoning, which is added to the reasoning that the endpoint reported."""
     split = split_reasoning(reply.text)
     if split.text == reply.text:
@@ -144,7 +137,7 @@ def _without_role(reply: AnyReply) -> AnyReply:
     return reply.model_copy(update={"text": reply.text[role.end() :]}) if role else reply
 
 
-def _drop_repetition(reply: AnyReply) -> AnyReply:
+def _drop_repetition(reply: Completion) -> Completion:
     """Remove the repetition from the reply of a turn, and report it in a note."""
     on_repetition = ON_REPETITION.get()
     text = reply.text if on_repetition is None else without_repetition(reply.text)

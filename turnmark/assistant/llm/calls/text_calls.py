@@ -142,7 +142,6 @@ def _take_marked(text: str, found: list[WrittenCall]) -> str:
 
 
 def _calls_of(match: re.Match[str]) -> Iterator[WrittenCall]:
-    """Yield the calls of a marked text."""
     marked = match.group()
     if match["function"]:
         yield match["function"], _arguments_in(match["body"])

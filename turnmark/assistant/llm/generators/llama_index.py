@@ -97,7 +97,6 @@ class LlamaIndexGenerator(GeneratorBase):
             usage=Usage(calls=1, **used) if used else estimate_usage(messages, text, 1),
             model=str(self._llm.metadata.model_name),
             max_tokens=limit or self.reply_tokens,
-            estimated=not used,
         )
 
     def _run(

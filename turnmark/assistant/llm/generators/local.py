@@ -160,7 +160,6 @@ def open_local(spec: Spec) -> LocalGenerator:
 
 
 def _path(argument: str) -> Path:
-    """Return the file or folder of the argument."""
     path = Path(resolve_model(argument)).expanduser()
     names = ", ".join(MODELS)
     if not argument or not path.exists():

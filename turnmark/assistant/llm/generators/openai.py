@@ -36,7 +36,6 @@ from turnmark.assistant.llm.calls.protocols import (
     SchemaRefused,
     Tool,
     ToolMessage,
-    ToolReply,
     ToolsRefused,
     estimate_usage,
 )
@@ -169,7 +168,7 @@ class OpenAIGenerator(ConfiguredGenerator):
                 raise
             self._refused.add("pictures")
             raise PicturesRefused(f"{self._where} takes no pictures: {error}", error.usage) from None
-        return self._reply(call, messages, received, sent).completion
+        return self._reply(call, messages, received, sent)
 
     def converse(
         self,
@@ -179,7 +178,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         max_tokens: int | None = None,
         temperature: float | None = None,
         on_text: OnText | None = None,
-    ) -> ToolReply:
+    ) -> Completion:
         """Return the next reply of a conversation with tools; see `ToolGenerator.converse`."""
         if tools and "tools" in self._refused:
             raise ToolsRefused(f"{self._where} calls no tools")
@@ -199,17 +198,15 @@ class OpenAIGenerator(ConfiguredGenerator):
 
     def _reply(
         self, call: Call, messages: Sequence[PromptMessage | ToolMessage], received: PartialReply, sent: int
-    ) -> ToolReply:
+    ) -> Completion:
         """Return what was received as a reply without calls."""
         used = received.usage
-        return ToolReply(
+        return Completion(
             text=valid_text(received.text),
-            calls=(),
             usage=Usage(calls=sent, **used) if used else estimate_usage(messages, received.text, sent),
             finish_reason=finish_reason(received.finish),
             model=received.model or self._model,
             max_tokens=call.limit,
-            estimated=not used,
             reasoning=valid_text(received.reasoning).strip(),
         )
 
@@ -234,7 +231,6 @@ class OpenAIGenerator(ConfiguredGenerator):
         return {name: value for name, value in body.items() if name not in self._refused}
 
     def _ask(self, call: Call, body: Callable[[], dict[str, Any]]) -> tuple[PartialReply, int]:
-        """Return a reply and the number of requests sent for it."""
         self.make_ready()
         tally = RequestTally()
         try:
@@ -361,7 +357,6 @@ def _fold_system_messages(chat: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _wire_message(message: ToolMessage) -> dict[str, Any]:
-    """Convert a message for the endpoint."""
     row: dict[str, Any] = {"role": message.role, "content": valid_text(message.content)}
     if message.calls:
         row["tool_calls"] = [

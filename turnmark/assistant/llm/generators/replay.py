@@ -36,7 +36,7 @@ from turnmark.assistant.llm.calls.protocols import (
     option,
 )
 from turnmark.core.errors import ErrorCollector, RequestError
-from turnmark.core.record import Record
+from turnmark.core.record import Record, mistakes_in
 from turnmark.core.specs import Spec, check_options, load_python
 
 _OPTIONS: Mapping[str, Callable[[str], Any]] = {
@@ -90,7 +90,6 @@ class ReplayGenerator(GeneratorBase):
             usage=estimate_usage(messages, line.text, 1),
             model="replay",
             max_tokens=options.get("max_tokens") or self.reply_tokens,
-            estimated=True,
         )
 
     def _take(self, message: str) -> ScriptLine:
@@ -116,9 +115,7 @@ def read_script(path: Path) -> list[ScriptLine]:
         try:
             lines.append(ScriptLine.model_validate_json(row))
         except ValidationError as error:
-            for problem in error.errors():
-                key = ".".join(map(str, problem["loc"]))
-                problems.append(f"replay script {path}:{number}: {key + ': ' if key else ''}{problem['msg']}")
+            problems += [f"replay script {path}:{number}: {mistake}" for mistake in mistakes_in(error)]
     if not lines and not problems:
         problems.append(f'replay script {path}: is empty; write one JSON object with "text" per line')
     if problems:

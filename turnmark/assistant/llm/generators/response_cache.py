@@ -18,7 +18,7 @@ import threading
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import Any, Unpack
 
 from pydantic import BaseModel, ValidationError
 
@@ -31,7 +31,6 @@ from turnmark.assistant.llm.calls.protocols import (
     PromptMessage,
     Tool,
     ToolMessage,
-    ToolReply,
     traits_of,
 )
 from turnmark.assistant.llm.calls.reply_normalizer import strip_reasoning
@@ -107,17 +106,12 @@ class ResponseStore:
         return db
 
 
-@lru_cache(maxsize=16)
-def _store(path: Path) -> ResponseStore:
-    return ResponseStore(path)
+_store = lru_cache(maxsize=16)(ResponseStore)
 
 
 def default_store() -> ResponseStore:
     """Return the store in the home folder, the same object for all callers."""
     return _store(home() / "cache" / STORE_FILE)
-
-
-CachedReply = TypeVar("CachedReply", Completion, ToolReply)
 
 
 class CachedGenerator(GeneratorWrapper):
@@ -142,24 +136,23 @@ class CachedGenerator(GeneratorWrapper):
             max_tokens=self.reply_tokens if max_tokens is None else max_tokens,
             schema=None if schema is None else [schema.__name__, strict_schema(schema)],
         )
-        if cached := self._stored(key, Completion, options.get("on_text")):
+        if cached := self._stored(key, options.get("on_text")):
             return cached
         reply = self.generator.complete(messages, **options)
         if _worth_keeping(reply, schema):
             self.store.put(key, reply.model_dump_json())
         return reply
 
-    def _converse(self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Any) -> ToolReply:
-        """Return the cached reply, or one from the generator; see `ToolGenerator.converse`."""
+    def _converse(self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Any) -> Completion:
         key = self._key(
             options.get("temperature"),
             messages=[message.model_dump(mode="json") for message in messages],
             tools=[tool.model_dump(mode="json") for tool in tools],
             max_tokens=options.get("max_tokens") or self.reply_tokens,
         )
-        if cached := self._stored(key, ToolReply, options.get("on_text")):
+        if cached := self._stored(key, options.get("on_text")):
             return cached
-        reply: ToolReply = super()._converse(messages, tools, **options)
+        reply: Completion = super()._converse(messages, tools, **options)
         if reply.finish_reason == "stop" and (reply.calls or reply.text.strip()) and reply.saved is None:
             self.store.put(key, reply.model_dump_json())
         return reply
@@ -171,14 +164,14 @@ class CachedGenerator(GeneratorWrapper):
         # ASCII with escapes, since a lone surrogate in a prompt cannot be encoded in UTF-8.
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
 
-    def _stored(self, key: str, kind: type[CachedReply], on_text: OnText | None) -> CachedReply | None:
+    def _stored(self, key: str, on_text: OnText | None) -> Completion | None:
         """Return the stored reply of a key, and pass its text to `on_text`, or None if there is none."""
         text = self.store.get(key)
         if text is None:
             return None
         try:
-            reply = kind.model_validate_json(text)
-        except ValidationError:  # of another version
+            reply = Completion.model_validate_json(text, extra="ignore")  # of any version
+        except ValidationError:
             return None
         # Replies of earlier versions were stored together with their reasoning.
         cached = strip_reasoning(reply).model_copy(update={"saved": reply.usage, "usage": Usage()})
@@ -195,12 +188,8 @@ def _worth_keeping(reply: Completion, schema: type[BaseModel] | None) -> bool:
     return schema is None or not isinstance(parse_object(reply.text, schema), str)
 
 
-def with_cache(generator: Generator, repeat: int = 0, store: ResponseStore | None = None) -> CachedGenerator:
-    """Wrap a generator with the response cache, for one repeat; a cached generator is not wrapped twice.
-
-    Args:
-        store: where replies are stored, or None for the file `cache/replies.db` in the home folder.
-    """
+def with_cache(generator: Generator, repeat: int = 0) -> CachedGenerator:
+    """Wrap a generator with the response cache, for one repeat; a cached generator is not wrapped twice."""
     if isinstance(generator, CachedGenerator):
-        return CachedGenerator(generator.generator, store or generator.store, repeat)
-    return CachedGenerator(generator, store or default_store(), repeat)
+        return CachedGenerator(generator.generator, generator.store, repeat)
+    return CachedGenerator(generator, default_store(), repeat)

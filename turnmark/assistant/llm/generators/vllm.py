@@ -185,7 +185,6 @@ def _stop_all() -> None:
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
-    """Stop a server and its child processes."""
     for number, grace in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, 5.0)):
         with suppress(ProcessLookupError):
             os.killpg(server.pid, number)

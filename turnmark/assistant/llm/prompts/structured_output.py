@@ -27,7 +27,7 @@ from turnmark.assistant.llm.calls.reply_schemas import strict_schema
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
 from turnmark.assistant.types import Usage
-from turnmark.core.record import Record
+from turnmark.core.record import Record, mistakes_in
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -67,7 +67,6 @@ def ask(
     *,
     max_tokens: int = STRUCTURED_TOKENS,
     temperature: float | None = None,
-    deadline: float | None = None,
 ) -> tuple[T | Failure, Usage]:
     """Ask for a value of `schema`. Returns the value or a failure, together with the usage of all calls.
 
@@ -84,9 +83,8 @@ def ask(
     Args:
         messages: the request, which should describe the fields in words.
         max_tokens: limit of the first reply.
-        deadline: seconds for each of at most four calls, or None for the generator's own.
     """
-    asking = _StructuredRequest(generator, schema, temperature, deadline)
+    asking = _StructuredRequest(generator, schema, temperature)
     try:
         return asking.value(list(messages), max_tokens), asking.usage
     except GeneratorError as error:
@@ -107,7 +105,6 @@ class _StructuredRequest(Generic[T]):
     generator: Generator
     schema: type[T]
     temperature: float | None
-    deadline: float | None
     usage: Usage = field(default_factory=Usage)
     raw: str = ""
     schema_in_prompt: bool = False
@@ -136,7 +133,7 @@ class _StructuredRequest(Generic[T]):
             self.doubled = True
             if runs_on(reply.text):
                 return Failure(kind="length", raw=reply.text, reason=f"ran on to its {reply.max_tokens} tokens")
-            if _trails_off(reply.text):
+            if len(reply.text) - len(reply.text.rstrip()) >= MIN_TRAILING_SPACES:
                 self.schema_in_prompt = True
                 reply = self._call(messages, reply.max_tokens)
             else:
@@ -159,7 +156,7 @@ class _StructuredRequest(Generic[T]):
 
     def _complete_and_count(self, messages: list[PromptMessage], limit: int, schema: type[T] | None) -> Completion:
         reply = self.generator.complete(
-            merge_roles(messages), max_tokens=limit, temperature=self.temperature, schema=schema, deadline=self.deadline
+            merge_roles(messages), max_tokens=limit, temperature=self.temperature, schema=schema
         )
         self.usage += reply.usage
         self.raw = reply.text
@@ -178,10 +175,6 @@ def runs_on(text: str) -> bool:
         return True
     last_string = text.rfind('": "')
     return last_string >= 0 and len(text) - (last_string + 1) > MAX_STRING_CHARACTERS
-
-
-def _trails_off(text: str) -> bool:
-    return len(text) - len(text.rstrip()) >= MIN_TRAILING_SPACES
 
 
 def merge_roles(messages: Sequence[PromptMessage]) -> list[PromptMessage]:
@@ -208,11 +201,7 @@ def parse_object(text: str, schema: type[T]) -> T | str:
     try:
         return schema.model_validate_json(object_text)
     except ValidationError as error:
-        problems = []
-        for detail in error.errors()[:_MAX_PROBLEMS]:
-            field_path = ".".join(map(str, detail["loc"])) or "the object"
-            problems.append(f"{field_path}: {detail['msg']}")
-        return "; ".join(problems) + "."
+        return "; ".join(mistakes_in(error)[:_MAX_PROBLEMS]) + "."
 
 
 _BRACE = re.compile(r"\{")
@@ -315,7 +304,6 @@ def _repeat_longer(cut: Completion, repeat: Callable[[int], Completion], room: i
 
 
 def _empty_reply_error(reply: Completion, usage: Usage) -> GeneratorError:
-    """Return the error for a reply without text."""
     if reply.finish_reason == "length":
         used = f"{reply.model} used up {reply.max_tokens} tokens before it wrote anything"
         problem = f"{used}; allow more in the spec, e.g. ?max_tokens=8000"

@@ -13,13 +13,13 @@ from dataclasses import replace
 
 from turnmark.assistant.citations.not_stated_mark import MarkFilter, read_answer
 from turnmark.assistant.llm.calls.protocols import (
+    Completion,
     EmptyReply,
     GeneratorError,
     Tool,
     ToolCall,
     ToolGenerator,
     ToolMessage,
-    ToolReply,
     ToolsRefused,
 )
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
@@ -219,18 +219,18 @@ class _Agent:
         last = self.messages[-1]
         self.messages[-1] = last.model_copy(update={"content": f"{last.content}\n\n({text})"})
 
-    def _next(self, tools: tuple[Tool, ...]) -> ToolReply:
+    def _next(self, tools: tuple[Tool, ...]) -> Completion:
         shown = MarkFilter(self.turn.stream, len(self.sources.hits))
         reply = self.generator.converse(self.messages, tools, on_text=shown)
         shown.finish()
         return reply
 
-    def _complete(self, reply: ToolReply) -> WrittenText:
+    def _complete(self, reply: Completion) -> WrittenText:
         """Return the answer; a cut one is continued."""
         prompt = sum(count_tokens(message.content) for message in self.messages)
         return complete_text(
-            reply.completion,
-            lambda limit: self.generator.converse(self.messages, (), max_tokens=limit).completion,
+            reply,
+            lambda limit: self.generator.converse(self.messages, (), max_tokens=limit),
             self.turn.model.context_tokens - prompt,
         )
 

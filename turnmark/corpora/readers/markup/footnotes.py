@@ -84,7 +84,6 @@ def _dedent(line: str) -> str:
 
 
 def _with_code(lines: list[str]) -> Iterator[tuple[str, bool]]:
-    """Yield each line and whether it is in a fenced code block."""
     fence = ""
     for line in lines:
         mark = _FENCE.match(line)

@@ -127,7 +127,6 @@ def render(piece: str, mark: MarkFunction = no_mark) -> str:
 
 
 def _read(text: str, mark: MarkFunction) -> _HtmlPage:
-    """Parse a page with its title and date."""
     from bs4 import BeautifulSoup
 
     try:
@@ -152,7 +151,6 @@ def _title(soup: BeautifulSoup) -> str:
 
 
 def _date(soup: BeautifulSoup) -> str:
-    """Return the date of the page's last change, or of its publication, from its <meta> tags."""
     metadata: dict[str, Any] = {}
     for tag in soup("meta"):
         key = str(tag.get("property") or tag.get("name") or "").lower()
@@ -246,7 +244,6 @@ def _shows_data(table: Tag) -> bool:
 
 
 def _own_rows(table: Tag) -> list[Tag]:
-    """Return the rows of a table without those of a table inside it."""
     rows: list[Tag] = []
     for part in table(["tr", *_TABLE_PARTS], recursive=False):
         rows += [part] if part.name == "tr" else part("tr", recursive=False)

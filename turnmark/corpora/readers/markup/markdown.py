@@ -343,7 +343,6 @@ def _cell(content: str, env: dict[str, Any]) -> str:
 
 
 def _find_closing(tokens: Sequence[Token], index: int) -> int:
-    """Return the position of the token that closes tokens[index]."""
     name, level = tokens[index].type.replace("_open", "_close"), tokens[index].level
     for position in range(index + 1, len(tokens)):
         if tokens[position].level == level and tokens[position].type == name:

@@ -117,7 +117,6 @@ def _without_syntax(text: str, constants: Mapping[str, str] | None, tags: Compon
 
 
 def _without_html_comments(text: str, left_out: Counter[str]) -> str:
-    """Return `text` without HTML comments, except in code."""
     pieces, after = [], 0
     while True:
         start = text.find("<!--", after)
@@ -170,7 +169,6 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _dedent(line: str, width: int) -> str:
-    """Remove up to `width` columns of indent from a line."""
     if not width:
         return line
     expanded = line.expandtabs(4)

@@ -93,7 +93,6 @@ def find_marked_boxes(page: Sequence[_PageWord], passage: Sequence[str]) -> list
 
 
 def _join_boxes(boxes: Iterable[PixelBox]) -> list[PixelBox]:
-    """Join consecutive boxes on one line."""
     joined: list[PixelBox] = []
     for left, top, right, bottom in boxes:
         if joined:
@@ -137,6 +136,5 @@ def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord
 
 
 def _pixels(page: pypdfium2.PdfPage, size: tuple[int, int], box: Box) -> PixelBox:
-    """Convert a box from page coordinates to pixels."""
     corners = ((box.left, box.bottom), (box.right, box.top))
     return box_around([device_point(page, size, x, y) for x, y in corners])

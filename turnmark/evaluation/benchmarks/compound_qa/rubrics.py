@@ -90,7 +90,6 @@ def judged_texts(
 
 
 def _texts_named(case: Case, name: str) -> list[str]:
-    """Return the numbered texts of a case, such as `part 1`, `part 2`."""
     return [text for key, text in case.more if key.rpartition(" ")[0] == name]
 
 

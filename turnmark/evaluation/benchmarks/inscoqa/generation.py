@@ -110,7 +110,6 @@ def write_pool(tasks: Iterable[InscoqaTask | Problem], path: Path) -> int:
 
 
 def _content_hash(document: InstructionalDocument) -> str:
-    """Return the SHA-256 of title and text."""
     return hashlib.sha256(f"{document.title}\0{document.text}".encode()).hexdigest()
 
 

@@ -241,7 +241,6 @@ class Instructions:
         return [{"id": name, "title": titles[name], "text": attempt.tools.source.text(name)} for name in names]
 
     def _answer(self, question: str, turns: Sequence[Message], texts: Sequence[str], attempt: Attempt) -> str:
-        """Write the answer, which must rest on several documents."""
         reply = attempt.ask(
             "answer", "inscoqa-answer", MultiAnswerReply, {"question": question}, passages=texts, history=turns
         )

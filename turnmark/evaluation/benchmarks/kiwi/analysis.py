@@ -289,7 +289,6 @@ def _edits(labeled: LabeledTurn) -> Mapping[str, Value]:
 
 
 def _metric_names(name: str, values: Sequence[str]) -> tuple[str, ...]:
-    """Return `NAME[VALUE]` for each value."""
     return tuple(f"{name}[{value}]" for value in values)
 
 

@@ -227,7 +227,6 @@ class KiwiJudge(KiwiTask):
     # --- asking ------------------------------------------------------------------------------------------------------
 
     def _turns(self, part: SplitPart) -> list[tuple[Session, KiwiTurn]]:
-        """Return the turns of one part of the split, each with its session."""
         turns: list[tuple[Session, KiwiTurn]] = []
         for session in self._sessions:
             turns += [(session, turn) for turn in session.turns if self.parts_of[turn.id] == part]

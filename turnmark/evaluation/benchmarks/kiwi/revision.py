@@ -338,7 +338,6 @@ def rewrite_as_paper(
 def _ask(
     generator: Generator, name: str, texts: Mapping[str, str], hits: Sequence[Hit], prompts: Path | None
 ) -> RewrittenAnswer:
-    """Ask a model by the prompt `name`."""
     prompt = JUDGES.load(name, prompts)
     # A bare prompt shows passages in the form of the paper (appendix A.1).
     format_passage = "Paper title: {}\nPassage: {}".format if prompt.bare else with_title

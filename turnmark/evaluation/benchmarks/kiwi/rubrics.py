@@ -197,7 +197,6 @@ def operations(previous: str, revised: str) -> tuple[Operation, ...]:
 
 
 def _sentences(text: str) -> list[str]:
-    """Return the sentences of a text, each on one line."""
     return [" ".join(piece.text.split()) for piece in spaced_sentences(text)]
 
 
@@ -358,7 +357,6 @@ def kiwi_rubrics(_setting: str | None, _embedder: str) -> Sequence[Rubric]:
 
 
 def _without(case: Case) -> str | None:
-    """Return why the rubrics do not apply to a case, or None if they apply."""
     return None if dict(case.more)[PREVIOUS].strip() else "there is no answer before the revision"
 
 

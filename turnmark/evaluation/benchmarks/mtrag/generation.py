@@ -232,7 +232,6 @@ class Mtrag(Task):
         return errors.collect(hash_prompts, (self.prompt,), self.request.assistant.prompts) or {}
 
     def _takes(self, task: mtrag.MtragTask) -> bool:
-        """Return whether the setting has the task."""
         return self.setting != "reference+rag" or len(task.contexts) <= MAX_TOPPED_UP_REFERENCES
 
     def _relevant_of(self, task: mtrag.MtragTask) -> frozenset[str]:
@@ -377,7 +376,6 @@ class Mtrag(Task):
         })  # fmt: skip
 
     def _prompt(self, item: Item, hits: Sequence[Hit], generator: Generator) -> Sample:
-        """Ask by the paper's prompt."""
         texts = [(hit.passage.title, hit.passage.text) for hit in hits]
         sample = prompted_sample(item, self.prompt, texts, generator, self.assistant.config.prompts)
         # Only a judge can tell whether a text asks back, so it must not be recorded as an answer.

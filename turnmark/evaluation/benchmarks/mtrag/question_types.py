@@ -129,7 +129,6 @@ class ConversationPlan:
         self._unanswerable += answerability == "UNANSWERABLE"
 
     def _after(self, previous_types: Sequence[str]) -> dict[str, float]:
-        """Return the shares of question types after a question of these types."""
         shares: dict[str, float] = {}
         for name in previous_types:
             for following, share in self._shares.follows.get(name, {}).items():
@@ -137,6 +136,5 @@ class ConversationPlan:
         return shares
 
     def _draw(self, shares: Mapping[str, float]) -> str:
-        """Draw a name at random by its share."""
         names = list(shares)
         return self._chance.choices(names, [shares[name] for name in names])[0]

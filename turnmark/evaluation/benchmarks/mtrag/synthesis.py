@@ -395,7 +395,6 @@ def domain_name(index: str) -> str:
 
 
 def _rows(item: SynthItem) -> Iterator[dict[str, Any]]:
-    """Yield a row for each turn of a conversation, with the turns before it."""
     content, turns = item.content, item.content["turns"]
     name = hashlib.sha256(json.dumps([content["conversation"], turns[0]["question"]]).encode()).hexdigest()[:32]
     utterances: list[dict[str, Any]] = []

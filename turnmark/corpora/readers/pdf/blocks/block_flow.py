@@ -112,7 +112,6 @@ def _with_chapter_numbers(drafts: Sequence[BlockDraft]) -> list[BlockDraft]:
 
 
 def _is_title(draft: BlockDraft) -> bool:
-    """Return whether a block is a heading with words."""
     return draft.kind == "heading" and number_of(" ".join(draft.texts)) is None
 
 

@@ -136,7 +136,6 @@ class ColumnReader:
         return not near or abs(last.x0 - line.x0) >= 0.5 * line.size
 
     def _code_lines(self, index: int) -> list[PdfLine]:
-        """Return the lines of the code listing that begins at an index."""
         lines: list[PdfLine] = []
         for item in self._items[index:]:
             if not isinstance(item, PdfLine) or self._headings.at(item):

@@ -118,7 +118,6 @@ class _Writer:
         self._write(text)
 
     def _join_line(self, text: str, line: str) -> str:
-        """Join a text with its next line."""
         if not text or not line:
             return text or line
         divided, first = hyphenated_start(text), _FIRST_WORD.match(line)

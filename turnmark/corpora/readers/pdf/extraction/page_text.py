@@ -247,14 +247,12 @@ class _TextReader:
         return self._edges(index, self._direction_at(index))
 
     def _edges(self, index: int, direction: float) -> Box:
-        """Return the box of a letter in the coordinates of its direction."""
         box = self._box
         pdfium.FPDFText_GetLooseCharBox(self._text, index, ctypes.byref(box))
         around = Box(box.left, box.bottom, box.right, box.top)
         return letter_box(around, direction, self._size(index)) if direction else around
 
     def _close(self) -> None:
-        """Complete the current word."""
         letters, self._letters = "".join(self._letters), []
         if not letters:
             return
@@ -285,7 +283,6 @@ class _TextReader:
         return turn_point(x.value, y.value, self._rise)[1] if self._rise else y.value
 
     def _size(self, index: int) -> float:
-        """Return the font size of a character as drawn."""
         size: float = pdfium.FPDFText_GetFontSize(self._text, index)
         matrix = pdfium.FS_MATRIX()
         if pdfium.FPDFText_GetMatrix(self._text, index, ctypes.byref(matrix)):

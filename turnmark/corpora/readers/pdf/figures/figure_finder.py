@@ -304,7 +304,6 @@ def _meet(boxes: Sequence[Box]) -> bool:
 
 
 def _text_share(box: Box, lines: Iterable[PlacedLine]) -> float:
-    """Return the share of a box that lines of text cover."""
     left, bottom, right, top = box
     covered = 0.0
     for _, (x0, y0, x1, y1) in lines:

@@ -23,7 +23,6 @@ def levels_of(styles: Iterable[Style], known: Mapping[Style, Counter[int]]) -> d
 
 
 def _interpolated_levels(known: Mapping[Style, int], styles: Iterable[Style]) -> dict[Style, int]:
-    """Return the levels of styles relative to those that are known."""
     levels = dict(known)
     deepest, smallest = max(known.values()), min(style.size for style in known)
     for style in styles:

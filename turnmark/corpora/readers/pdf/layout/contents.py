@@ -182,7 +182,6 @@ class Contents:
 
 
 def _are_ordered(entries: Sequence[str]) -> bool:
-    """Return whether entries are in alphabetical order."""
     initials = [letters[:1] for text in entries if (letters := letters_and_digits(text)) and letters[0].isalpha()]
     ordered = sum(first <= second for first, second in pairwise(initials))
     return len(initials) > 1 and ordered >= _MIN_ALPHABETICAL_SHARE * (len(initials) - 1)
@@ -195,7 +194,6 @@ def _is_linked(line: PdfLine, links: Sequence[Box]) -> bool:
 
 
 def _entry(text: str) -> ContentsEntry:
-    """Return the title and the page number of a line."""
     match = _LEADERS.search(text) or _ENTRY_WITH_PAGE.search(text)
     if match is None:
         return ContentsEntry(text, None)

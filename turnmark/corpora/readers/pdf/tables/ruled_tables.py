@@ -77,7 +77,6 @@ def _split_by_box(
 
 
 def _height(segment: Segment) -> float:
-    """Return the height of the middle of the letters."""
     return segment.base + 0.3 * segment.size
 
 
@@ -204,7 +203,6 @@ def _merge_close_values(values: Iterable[float]) -> list[float]:
 def _in_cells(
     segments: Sequence[Segment], heights: Sequence[float], edges: Sequence[float]
 ) -> list[list[_CellSegments]]:
-    """Return the pieces of text in each cell, row by row from the top; heights and edges ascend."""
     rows, columns = len(heights) - 1, len(edges) - 1
     cells: list[list[_CellSegments]] = [[[] for _ in range(columns)] for _ in range(rows)]
     for segment in segments:
@@ -254,7 +252,6 @@ def _has_mostly_numbers(cell: _CellSegments) -> bool:
 
 
 def _lines(cell: _CellSegments) -> list[str]:
-    """Return the lines of text in a cell."""
     lines: list[tuple[float, list[str]]] = []
     for segment in sorted(cell, key=lambda segment: (-round(segment.base), segment.x0)):
         if lines and abs(lines[-1][0] - segment.base) < 0.4 * segment.size:
@@ -292,7 +289,6 @@ def _rule_groups(across: Sequence[Rule], segments: Sequence[Segment]) -> Iterato
 
 
 def _is_as_long(first: Rule, second: Rule) -> bool:
-    """Return whether two rules have the same ends."""
     return abs(first.x0 - second.x0) <= _MAX_END_DIFFERENCE and abs(first.x1 - second.x1) <= _MAX_END_DIFFERENCE
 
 

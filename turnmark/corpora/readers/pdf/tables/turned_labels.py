@@ -54,7 +54,6 @@ def place_labels(aside: PdfPage, side: int, page: PdfPage) -> list[Word]:
 
 
 def _box_on(page: PdfPage, segment: Segment, side: int) -> Box:
-    """Return the box of a line on the upright page."""
     if side == 90:
         return Box(page.width - segment.y1, segment.x0, page.width - segment.y0, segment.x1)
     return Box(segment.y0, page.height - segment.x1, segment.y1, page.height - segment.x0)
@@ -135,7 +134,6 @@ def _above_columns(labels: Sequence[_Label], words: Sequence[Word]) -> Iterator[
 
 
 def _is_over(label: _Label, word: Word) -> bool:
-    """Return whether a word is just below a label."""
     gap = label.box.bottom - (word.base + 0.7 * word.size)
     margin = 0.5 * label.segment.size
     return (
