@@ -132,7 +132,7 @@ def _may_become_role(text: str) -> bool:
     return any(name.startswith(begun) for name in _ROLE_NAMES)
 
 
-def _without_role(reply: AnyReply) -> AnyReply:
+def _without_role(reply: Completion) -> Completion:
     role = _ROLE.match(reply.text)
     return reply.model_copy(update={"text": reply.text[role.end() :]}) if role else reply
 
