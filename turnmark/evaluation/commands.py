@@ -57,20 +57,13 @@ def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
     from turnmark.evaluation.runs.suites import plan_suite
 
     plan = plan_suite(request, errors)
-    if request.dry_run:
-        described = plan.describe()
-        if request.as_json:
-            print_json(described)
-        else:
-            for name, run in described["benchmarks"].items():
-                _show_plan(run | {"benchmark": name}, as_json=False)
-        return
     _run_suite(plan, request, {})
 
 
 def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     """Score the answers of another system or, with --task retrieval, its TREC runs."""
     from turnmark.evaluation.runs.benchmark_run import run_plan
+    from turnmark.evaluation.runs.estimates import describe_plan
     from turnmark.evaluation.runs.planning import plan_run
     from turnmark.evaluation.runs.suites import is_evaluation, plan_systems
 
@@ -84,7 +77,11 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
             typer.echo(note, err=True)
         _run_suite(systems, request, {"notes": list(systems.notes)})
         return
-    finished = run_plan(plan_run(request, errors))
+    plan = plan_run(request, errors)
+    if request.dry_run:
+        _show_plan(describe_plan(plan), request.as_json)
+        return
+    finished = run_plan(plan)
     _show_summary(finished, request)
     _raise_without_verdicts({"": finished.summary})
 
@@ -97,6 +94,14 @@ def _run_suite(plan: SuitePlan, request: EvalRequest, more: Mapping[str, Any]) -
     """
     from turnmark.evaluation.runs.suites import as_json, run_suite
 
+    if request.dry_run:
+        described = plan.describe()
+        if request.as_json:
+            print_json(described)
+        else:
+            for name, run in described["benchmarks"].items():
+                _show_plan(run | {"benchmark": name}, as_json=False)
+        return
     entries, folder, failed = run_suite(plan)
     if request.as_json:
         print_json({"run": str(folder), **more, **as_json(entries)})
@@ -168,6 +173,8 @@ def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:
         domains = [f"{name} {n}" for name, n in domains.items()]
     specs = ", ".join(f"{role} {spec}" for role, spec in described["specs"].items() if spec)
     action = "search for {n} queries of" if described["task"] == RETRIEVAL else "answer {n} samples of"
+    if "predictions" in described["specs"]:
+        action = "score {n} samples of"
     subject = " ".join(filter(None, (described["benchmark"], described.get("setting"))))
     in_domains = f" ({', '.join(domains)})" if domains else ""
     lines = [f"would {action.format(n=described['n'])} {subject}{in_domains}", f"with {specs}"]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SCORE_OPTIONS = frozenset({
     "benchmark", "predictions", "data", "task", "setting", "domains", "embedder", "judge", "prompts", "budget", "seed",
-    "out", "as_json",
+    "out", "dry_run", "as_json",
 })  # fmt: skip
 """The options of `score`, with those that the benchmarks declare for it."""
 NOT_IN_PYTHON = frozenset({"benchmark", "predictions", "generator", "suite", "dry_run", "full", "as_json"})
