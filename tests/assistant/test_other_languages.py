@@ -23,9 +23,11 @@ from turnmark.assistant.wording.refusals import REFUSALS, is_refusal, refusal_ex
 from turnmark.assistant.wording.reply_texts import (
     KEYS,
     LOCALE_FOLDER,
+    NOT_FOUND_TEXT,
+    UNSURE_PART_TEXT,
     UNSURE_TEXT,
+    about_part,
     in_language,
-    not_found,
     text_at_start,
     translations_of,
 )
@@ -192,9 +194,10 @@ def test_every_translation_of_a_refusal_is_recognized(language, text):
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_an_unsure_note_is_no_refusal_and_is_found_again(language):
-    note = in_language(UNSURE_TEXT, language)
-    assert not is_refusal(f"{note}\n\nDocker 24 [1]")
-    assert text_at_start(f"{note}\n\nDocker", UNSURE_TEXT) == note
+    for text in (UNSURE_TEXT, UNSURE_PART_TEXT):
+        note = about_part(text, "Docker 24?", language)
+        assert not is_refusal(f"{note}\n\nDocker 24 [1]")
+        assert text_at_start(f"{note}\n\nDocker", UNSURE_TEXT, UNSURE_PART_TEXT) == note
 
 
 @pytest.mark.parametrize(
@@ -224,7 +227,7 @@ def test_a_reply_is_in_the_language_of_the_message_or_else_of_the_conversation()
     assert Turn("Was kostet Docker", languages=("de",)).language == "de"
     assert Turn("Garantie", languages=("de",)).language == "de"
     assert Turn("How long does it take?", talk, languages=("de",)).language == "en"
-    assert not_found("Wie lange?", "de") == "Zu „Wie lange“ habe ich nichts gefunden."
+    assert about_part(NOT_FOUND_TEXT, "Wie lange?", "de") == "Zu „Wie lange“ habe ich nichts gefunden."
     assert len(translations_of(UNSURE_TEXT)) == len(LANGUAGES) + 1
 
 

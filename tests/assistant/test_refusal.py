@@ -14,9 +14,10 @@ from turnmark.assistant.citations.not_stated_mark import NOT_STATED_MARK, withou
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
 from turnmark.assistant.wording.refusals import REFUSALS, is_refusal, refusal_extent
 from turnmark.assistant.wording.reply_texts import (
+    NOT_FOUND_TEXT,
     UNKNOWN_TEXT,
     UNSURE_TEXT,
-    not_found,
+    about_part,
 )
 
 QUESTIONS = (
@@ -29,6 +30,7 @@ QUESTIONS = (
     "two\nlines",
     "",
 )
+MISSING = [about_part(NOT_FOUND_TEXT, question) for question in QUESTIONS]
 TAUGHT = (
     "The documents do not say what it costs to return one late.",
     "The documents do not say who the librarian is.",
@@ -110,7 +112,14 @@ EAST_ASIAN_ANSWERS = (
 
 
 @pytest.mark.parametrize(
-    "text", [UNKNOWN_TEXT, *map(not_found, QUESTIONS), *TAUGHT, *WRITTEN_BY_MODELS, *EAST_ASIAN_REFUSALS]
+    "text",
+    [
+        UNKNOWN_TEXT,
+        *MISSING,
+        *TAUGHT,
+        *WRITTEN_BY_MODELS,
+        *EAST_ASIAN_REFUSALS,
+    ],
 )
 def test_recognizes_a_refusal(text: str) -> None:
     assert is_refusal(text)
@@ -178,13 +187,14 @@ def test_answers_and_hedges_are_not_refusals(text: str) -> None:
 
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_answer_with_a_missing_part_refuses_that_part(question: str) -> None:
-    reply = f"Kettle  \n**The kettle was made by Ada Berg in 1901.** It is red. [1]\n\n{not_found(question)}"
+    missing = about_part(NOT_FOUND_TEXT, question)
+    reply = f"Kettle  \n**The kettle was made by Ada Berg in 1901.** It is red. [1]\n\n{missing}"
     assert refusal_extent(reply) == "partial"
     assert not is_refusal(reply)
 
 
 def test_the_listed_texts_are_all_that_the_module_writes() -> None:
-    assert {UNKNOWN_TEXT, not_found("{question}")} == set(REFUSALS)
+    assert {UNKNOWN_TEXT, about_part(NOT_FOUND_TEXT, "{question}")} == set(REFUSALS)
 
 
 def test_prompts_teach_refusals_that_are_recognized() -> None:
@@ -206,7 +216,10 @@ def test_only_one_module_has_the_wording() -> None:
 
 
 @given(
-    st.lists(st.sampled_from([UNKNOWN_TEXT, not_found("kettle"), *TAUGHT, *WRITTEN_BY_MODELS, *ANSWERS]), max_size=4)
+    st.lists(
+        st.sampled_from([UNKNOWN_TEXT, MISSING[0], *TAUGHT, *WRITTEN_BY_MODELS, *ANSWERS]),
+        max_size=4,
+    )
 )
 def test_both_readings_agree_that_something_is_refused(sentences: list[str]) -> None:
     reply = " ".join(sentences)

@@ -8,7 +8,7 @@ from typing import Literal
 from tests.conversations.labels import LabelledTurn
 from turnmark.assistant.types import Decision
 from turnmark.assistant.wording.refusals import is_refusal
-from turnmark.assistant.wording.reply_texts import UNSURE_TEXT, text_at_start
+from turnmark.assistant.wording.reply_texts import UNSURE_PART_TEXT, UNSURE_TEXT, text_at_start
 from turnmark.core.record import Record
 from turnmark.corpora.text.segmentation import sentences, strip_citations
 
@@ -80,7 +80,9 @@ def _is_refusal(answer: Answer) -> bool:
 
 def _hedges(text: str) -> bool:
     """Return whether a line of a reply says that it may not answer, in the words of a model or ours of any language."""
-    return bool(_HEDGE.search(text)) or any(text_at_start(line, UNSURE_TEXT) for line in text.splitlines())
+    return bool(_HEDGE.search(text)) or any(
+        text_at_start(line, UNSURE_TEXT, UNSURE_PART_TEXT) for line in text.splitlines()
+    )
 
 
 def _flags(turn: LabelledTurn, answer: Answer, before: Answer | None) -> tuple[Flag, ...]:

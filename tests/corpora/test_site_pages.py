@@ -29,6 +29,8 @@ def body(text: str, name: str = "x.md") -> str:
         ("| a | b |\n|---|---|\n| 1 | [[Rye\\|rye]] |", "| a | b |\n|---|---|\n| 1 | rye |"),
         # boxes
         ("!!! warning\n\n    Hot.", "**Warning**\n\nHot."),
+        ('!!! note "Hinweis"\n    Hot.', "**Hinweis**\n\nHot."),
+        ('!!! warning "注意"\n    Hot.', "**注意**\n\nHot."),
         ('??? note "Mind it"\n    Hot.', "**Note: Mind it**\n\nHot."),
         ('!!! warning ""\n    Hot.', "Hot."),
         ('!!! danger "Danger ahead"\n    Hot.', "**Danger ahead**\n\nHot."),

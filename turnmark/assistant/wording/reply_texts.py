@@ -7,10 +7,10 @@ text leaves all translations in place. An answer is in the language of the messa
 from __future__ import annotations
 
 import gettext
+import re
 from functools import cache
 from pathlib import Path
 
-from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.languages import ENGLISH
 
 UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
@@ -18,7 +18,9 @@ UNKNOWN_TEXT = "I don't know: I found nothing about that in the documents."
 NOT_FOUND_TEXT = "I found nothing about “{question}”."
 """The sentence for one part of a message, if something was found for other parts."""
 UNSURE_TEXT = "I am not sure this answers it. The nearest I found:"
-"""The line above a quotation that may not answer. It is not a refusal, since a quotation follows."""
+UNSURE_PART_TEXT = "I am not sure about “{question}”. The nearest I found:"
+"""The line above a quotation that may not answer, the second one in a reply with several parts. It is not a refusal,
+since a quotation follows."""
 HELLO_TEXT = "Hello! Ask me anything about your documents."
 WELCOME_TEXT = "You're welcome. Ask me anything else."
 """The replies to a greeting and to any other courtesy."""
@@ -39,6 +41,7 @@ KEYS = {
     UNKNOWN_TEXT: "unknown.nothing_found",
     NOT_FOUND_TEXT: "unknown.part_not_found",
     UNSURE_TEXT: "answer.unsure",
+    UNSURE_PART_TEXT: "answer.unsure_part",
     HELLO_TEXT: "courtesy.hello",
     WELCOME_TEXT: "courtesy.welcome",
     UNCHANGED_TEXT: "revision.unchanged",
@@ -72,16 +75,13 @@ def translations_of(text: str) -> tuple[str, ...]:
     return (text, *(in_language(text, language) for language in languages))
 
 
-def text_at_start(reply: str, text: str) -> str:
-    """Return the translation of a text with which a reply begins, or "" if it begins with none."""
-    if reply.startswith(text):
-        return text
-    if language_of(reply) == ENGLISH:
-        return ""
-    return next((translation for translation in translations_of(text) if reply.startswith(translation)), "")
+def text_at_start(reply: str, *texts: str) -> str:
+    """Return the translation of one of some texts with which a reply begins, or "" if it begins with none."""
+    patterns = (re.escape(each).replace(r"\{question\}", ".+?") for text in texts for each in translations_of(text))
+    return next((match.group() for pattern in patterns if (match := re.match(pattern, reply))), "")
 
 
-def not_found(question: str, language: str = ENGLISH) -> str:
-    """Return the sentence for a part that nothing was found for."""
+def about_part(text: str, question: str, language: str = ENGLISH) -> str:
+    """Return a text about a part of a message, which it names."""
     phrase = " ".join(question.split()).rstrip(" .!?…。！？؟")
-    return in_language(NOT_FOUND_TEXT, language).replace("{question}", phrase)
+    return in_language(text, language).replace("{question}", phrase)

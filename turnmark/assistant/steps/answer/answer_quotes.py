@@ -28,7 +28,14 @@ from turnmark.assistant.steps.step_results import (
 from turnmark.assistant.steps.turn_state import MIN_ANSWER_CONFIDENCE, Turn
 from turnmark.assistant.steps.understand.question_kinds import defined_subject, wants_procedure
 from turnmark.assistant.types import GROUNDED_DECISIONS, Judgment
-from turnmark.assistant.wording.reply_texts import UNKNOWN_TEXT, UNSURE_TEXT, in_language, not_found
+from turnmark.assistant.wording.reply_texts import (
+    NOT_FOUND_TEXT,
+    UNKNOWN_TEXT,
+    UNSURE_PART_TEXT,
+    UNSURE_TEXT,
+    about_part,
+    in_language,
+)
 
 SPAN_WORDS, PROCEDURE_SPAN_WORDS, READ_SPAN_WORDS = 60, 180, 150
 """Approximate words of a span, of one for a message that asks for steps, and of one that a small model reads. A list or
@@ -81,7 +88,8 @@ def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, a
         judgments.append(judgment)
         numbers |= zip(map(id, new), sources.number(span.hit for span in new), strict=True)
         if new and judgment.decision == "partial":
-            texts.append(in_language(UNSURE_TEXT, turn.language))
+            doubt = UNSURE_PART_TEXT if len(parts) > 1 else UNSURE_TEXT
+            texts.append(about_part(doubt, part.text, turn.language))
         texts += new
         if turn.generator is None:
             limit = MAX_PLACES_IF_SURE if judgment.decision == "answer" else MAX_FURTHER_PLACES
@@ -90,7 +98,7 @@ def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, a
             texts += format_places(places, sources, shown)
         answers.append(" ".join(line.text for span in spans_of_part for line in span.lines))
         if not spans_of_part:
-            texts.append(not_found(part.text, turn.language))
+            texts.append(about_part(NOT_FOUND_TEXT, part.text, turn.language))
     if not shown:
         return None
     graded = assess(judgments)

@@ -16,7 +16,7 @@ from turnmark.assistant.citations.marks import ITEM_MARK, TextLine, lines_of, wi
 from turnmark.assistant.steps.understand.edit_requests import EditKind, EditRequest
 from turnmark.assistant.steps.verify.claim_support import content_stems, language_of_sources, stems
 from turnmark.assistant.wording.refusals import is_refusal
-from turnmark.assistant.wording.reply_texts import UNSURE_TEXT, text_at_start
+from turnmark.assistant.wording.reply_texts import UNSURE_PART_TEXT, UNSURE_TEXT, text_at_start
 from turnmark.corpora.text.segmentation import reading_words
 from turnmark.corpora.types import Passage
 
@@ -106,6 +106,9 @@ class Section:
         return "\n".join(filter(None, (self.head, self.body))) if self.body.strip() else ""
 
 
+_DOUBTS = UNSURE_TEXT, UNSURE_PART_TEXT
+
+
 def sections_of(answer: str, is_complete: bool = False) -> list[Section]:
     """Return the sections of an answer without citation marks."""
     sections: list[Section] = []
@@ -114,7 +117,7 @@ def sections_of(answer: str, is_complete: bool = False) -> list[Section]:
         if not block.strip():
             continue
         head, _, body = block.strip().partition("\n")
-        if text_at_start(block, UNSURE_TEXT) == block.strip() or (not body and is_refusal(block)):
+        if text_at_start(block, *_DOUBTS) == block.strip() or (not body and is_refusal(block)):
             sections.append(Section("", block.strip(), is_note=True))
         elif body.strip() and _is_heading_path(head):
             sections.append(Section(head, body, is_complete=is_complete))
@@ -154,7 +157,7 @@ def apply_requests(previous: str, requests: Sequence[EditRequest], is_complete: 
             sections = [_CHANGES[request.kind](section, request) for section in best]
         texts: list[str] = []
         for section in reversed(sections):  # a note that introduces nothing is left out
-            if section.text and (texts or not text_at_start(section.body, UNSURE_TEXT)):
+            if section.text and (texts or not text_at_start(section.body, *_DOUBTS)):
                 texts.insert(0, section.text)
         text = "\n\n".join(texts) if any(section.text and not section.is_note for section in sections) else ""
     return text

@@ -40,6 +40,7 @@ from turnmark.assistant.wording.reply_texts import (
     NEEDS_MODEL_TEXT,
     NOTHING_TO_CHANGE_TEXT,
     UNCHANGED_TEXT,
+    UNSURE_PART_TEXT,
     UNSURE_TEXT,
     in_language,
     text_at_start,
@@ -72,7 +73,7 @@ class RevisionByRules:
         _, sources = last_answer_with_marks(turn)
         cited_text, hits = _add_citations(text, sources.hits)
         turn.report_hits(hits)
-        decision: Decision = "partial" if text_at_start(text, UNSURE_TEXT) else "answer"
+        decision: Decision = "partial" if text_at_start(text, UNSURE_TEXT, UNSURE_PART_TEXT) else "answer"
         judgment = _REVISION_JUDGMENT.model_copy(update={"decision": decision})
         return _streamed(turn, cited_text, judgment, hits)
 
