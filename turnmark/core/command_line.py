@@ -98,7 +98,6 @@ class CommandGroup(typer.Typer):
     def command(
         self, name: str | None = None, *, cls: type[TyperCommand] | None = None, **settings: Any
     ) -> Callable[[Any], Any]:
-        """See `typer.Typer.command`."""
         return super().command(name, cls=cls or CheckedCommand, **settings)
 
 

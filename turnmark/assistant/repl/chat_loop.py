@@ -284,7 +284,6 @@ class ChatCompleter(Completer):
         self._paths = PathCompleter(expanduser=True)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
-        """See `prompt_toolkit.completion.Completer`."""
         text = document.text_before_cursor
         if not text.startswith("/") or "\n" in text:
             return

@@ -180,11 +180,9 @@ class SynthManifest(FolderManifest):
 
     @property
     def title(self) -> str:
-        """See `FolderManifest.title`."""
         return self.kind
 
     def resume(self, stored: SynthManifest) -> SynthManifest:
-        """See `FolderManifest.resume`."""
         return self.model_copy(update={"started": stored.started})
 
 

@@ -1,11 +1,38 @@
-"""Names for the kinds of arrays that models return."""
+"""Names for the kinds of arrays that models return, and a cache of those that are measured once for a model."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
+
+from turnmark.core.home import home
 
 FloatArray = NDArray[np.float32]
 """Vectors or scores, as models compute them."""
 TokenIds = NDArray[np.int32]
 """Numbers of tokens in a model's vocabulary."""
+
+
+def measured_arrays(name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the arrays that were measured once for a model, by name; those missing or damaged are measured now.
+
+    Args:
+        name: file below the cache (`$TURNMARK_CACHE`), without its suffix `.npz`.
+    """
+    path = Path(os.environ.get("TURNMARK_CACHE") or home() / "cache") / f"{name}.npz"
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            return dict(stored)
+    except (OSError, ValueError):
+        arrays = measure()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    with open(part, "wb") as file:
+        np.savez(file, **arrays)
+    part.replace(path)
+    return arrays

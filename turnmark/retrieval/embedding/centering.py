@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,10 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from turnmark.core.home import home
 from turnmark.core.specs import Spec, check_options
 from turnmark.corpora.downloads.small_models import MULTILINGUAL, resolve_model
-from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds
+from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds, measured_arrays
 from turnmark.retrieval.embedding.embedders import Embedder, TextRole
 
 PARALLEL_TEXTS_FILE = Path(__file__).with_name("parallel.json")
@@ -86,19 +84,9 @@ class CenteredEmbedder(Embedder):
     def _center(self) -> Center:
         sentences = PARALLEL_TEXTS_FILE.read_bytes()
         digest = hashlib.sha256(f"{self._uncentered}|{self.backend}|".encode() + sentences).hexdigest()
-        path = Path(os.environ.get("TURNMARK_CACHE") or home() / "cache") / "centers" / f"{digest[:32]}.npz"
-        try:
-            with np.load(path, allow_pickle=False) as stored:
-                return Center(stored["means"], stored["directions"])
-        except (OSError, ValueError, KeyError):  # missing or damaged: measured again
-            center = self._measure(json.loads(sentences))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f"{path.stem}.{id(center)}.npz")
-        np.savez(partial, means=center.means, directions=center.directions)
-        partial.replace(path)
-        return center
+        return Center(**measured_arrays(f"centers/{digest[:32]}", lambda: self._measure(json.loads(sentences))))
 
-    def _measure(self, parallel: dict[str, list[str]]) -> Center:
+    def _measure(self, parallel: dict[str, list[str]]) -> dict[str, FloatArray]:
         texts = [text for sentences in parallel.values() for text in sentences]
         means, of_languages = [], []
         for role in ROLES:
@@ -107,7 +95,8 @@ class CenteredEmbedder(Embedder):
             means.append([vectors.mean(axis=0), mean_tokens.mean(axis=0)])
             of_languages.append(vectors.reshape(len(parallel), -1, self.dimension).mean(axis=1) - vectors.mean(axis=0))
         _, _, directions = np.linalg.svd(np.mean(of_languages, axis=0), full_matrices=False)
-        return Center(np.asarray(means, dtype=np.float32), directions[: len(parallel) - 1].astype(np.float32))
+        directions = directions[: len(parallel) - 1]
+        return {"means": np.asarray(means, dtype=np.float32), "directions": directions.astype(np.float32)}
 
 
 def open_multilingual(spec: Spec) -> CenteredEmbedder:

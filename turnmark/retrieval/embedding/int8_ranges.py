@@ -7,7 +7,6 @@ are compared, on other pieces of these documents and on very short texts.
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.core.home import home
+from turnmark.retrieval.embedding.array_types import measured_arrays
 from turnmark.retrieval.embedding.bert_files import BertConfig, read_tokenizer
 from turnmark.retrieval.embedding.bert_graph import Ranges, build_graph, build_watching_graph
 from turnmark.retrieval.embedding.openvino_runner import Runner, openvino
@@ -36,26 +35,14 @@ def known_ranges(config: BertConfig, weights: Weights, key: str, announce: Calla
         key: identifies the model in the cache.
         announce: called before the ranges are searched for, which takes a few seconds.
     """
-    path = _cache_path(key)
-    try:
-        with np.load(path) as stored:
-            return {name: (low, high) for name in stored.files for low, high in [stored[name]]} or None
-    except (OSError, ValueError):
+
+    def measure() -> dict[str, Any]:
         announce()
-    ranges = find_ranges(config, weights)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    arrays: dict[str, Any] = {name: np.stack(pair) for name, pair in ranges.items()}
-    with open(part, "wb") as file:
-        np.savez(file, **arrays)
-    part.replace(path)
-    return ranges or None
+        return {name: np.stack(pair) for name, pair in find_ranges(config, weights).items()}
 
-
-def _cache_path(key: str) -> Path:
-    """Return the file with the ranges of a model; it may not exist. `$TURNMARK_CACHE` moves it."""
-    cache = Path(os.environ.get("TURNMARK_CACHE") or home() / "cache")
-    return cache / "int8" / f"{hashlib.sha256(f'{key}|{FORMAT}'.encode()).hexdigest()[:24]}.npz"
+    digest = hashlib.sha256(f"{key}|{FORMAT}".encode()).hexdigest()
+    stored = measured_arrays(f"int8/{digest[:24]}", measure)
+    return {name: (low, high) for name, (low, high) in stored.items()} or None
 
 
 def find_ranges(config: BertConfig, weights: Weights) -> Ranges:

@@ -374,19 +374,15 @@ class GeneratorWrapper(GeneratorBase):
 
     @property
     def context_tokens(self) -> int:
-        """See `Generator.context_tokens`."""
         return self.generator.context_tokens
 
     @property
     def identity(self) -> Mapping[str, Any]:
-        """See `GeneratorBase.identity`."""
         return traits_of(self.generator).identity
 
     @property
     def takes_pictures(self) -> bool:
-        """See `GeneratorBase.takes_pictures`."""
         return traits_of(self.generator).takes_pictures
 
     def make_ready(self) -> None:
-        """See `GeneratorBase.make_ready`."""
         traits_of(self.generator).make_ready()

@@ -106,11 +106,9 @@ class _TracingOff(Tracing):
 
     @contextmanager
     def turn(self, message: str) -> Iterator[Callable[[Reply], Reply]]:  # noqa: ARG002
-        """See `Tracing.turn`."""
         yield lambda reply: reply
 
     def step(self, name: str) -> AbstractContextManager[object]:  # noqa: ARG002
-        """See `Tracing.step`."""
         return nullcontext()
 
     def generator(self, generator: Generator | None) -> Generator | None:
@@ -150,7 +148,6 @@ class TracedGenerator(GeneratorWrapper):
         self._tracing = tracing
 
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """See `Generator.complete`."""
         with self._call(messages) as add:
             reply = self.generator.complete(messages, **options)
             add(reply.text, {"llm.model_name": reply.model, **self._usage_attributes(reply)})
@@ -190,7 +187,6 @@ class TracedRetriever(RetrieverWrapper):
         self._tracing = tracing
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
-        """See `Retriever.search`."""
         metadata = {"retriever": self.name, "k": top_k, "queries": len(queries)}
         query_texts = "\n".join(query.text for query in queries)
         with self._tracing.span("search", "RETRIEVER", query_texts, {"metadata": json.dumps(metadata)}) as add:

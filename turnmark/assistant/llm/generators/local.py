@@ -52,7 +52,6 @@ class LocalGenerator(ConfiguredGenerator):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """See `GeneratorBase.identity`."""
         path, state = self._model.path, self._model.path.stat()
         return {"local": path.name, "size": state.st_size, "changed": state.st_mtime_ns, "seed": self._settings.seed}
 

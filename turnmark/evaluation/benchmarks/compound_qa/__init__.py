@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from turnmark.evaluation.benchmarks.compound_qa.synthesis_request import CompoundSynthRequest
-from turnmark.evaluation.synth.request import DeclaredSynthesis
+from typing import Annotated
+
+import typer
+from pydantic import BeforeValidator
+
+from turnmark.core.flags import split_names
+from turnmark.evaluation.synth.request import DeclaredSynthesis, SynthRequest
 from turnmark.evaluation.tasks.declarations import DeclaredBenchmark, JudgePreset
 
 _HERE = "turnmark.evaluation.benchmarks.compound_qa"
@@ -18,4 +23,22 @@ BENCHMARKS = (
         judges=JudgePreset("gpt-3.5-turbo"),  # section 4
     ),
 )
+
+
+class CompoundSynthRequest(SynthRequest):
+    """Make compound questions with reference answers in the form of Compound-QA."""
+
+    types: Annotated[
+        tuple[str, ...],
+        BeforeValidator(split_names),
+        typer.Option(metavar="A,B", help="Question types, e.g. Factual-Statement; default: all five in turn"),
+    ] = ()
+    capability: Annotated[
+        str, typer.Option(metavar="NAME", help="What the questions test: Understanding, Reasoning or Knowledge")
+    ] = "Understanding"
+    judge: Annotated[
+        str | None, typer.Option(metavar="SPEC", help="Model that filters the items; default: the generator")
+    ] = None
+
+
 SYNTHESES = (DeclaredSynthesis("compound-qa", f"{_HERE}.synthesis:CompoundQuestions", CompoundSynthRequest),)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from turnmark.evaluation.benchmarks.inscoqa.synthesis_request import InscoqaSynthRequest
-from turnmark.evaluation.synth.request import DeclaredSynthesis
+from typing import Annotated
+
+import typer
+
+from turnmark.evaluation.synth.request import DeclaredSynthesis, SynthRequest
 from turnmark.evaluation.tasks.declarations import DeclaredBenchmark, JudgePreset
 
 _HERE = "turnmark.evaluation.benchmarks.inscoqa"
@@ -19,4 +22,12 @@ BENCHMARKS = (
         judges=JudgePreset("Qwen/Qwen2-7B-Instruct"),  # section 5.1, by its name at Hugging Face
     ),
 )
+
+
+class InscoqaSynthRequest(SynthRequest):
+    """Make conversations over several instructional documents, with answer and procedure, in the form of InsCoQA."""
+
+    documents: Annotated[int, typer.Option(metavar="N", help="Maximum number of documents per item")] = 6
+
+
 SYNTHESES = (DeclaredSynthesis("inscoqa", f"{_HERE}.synthesis:Instructions", InscoqaSynthRequest),)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from turnmark.evaluation.benchmarks.mtrag.synthesis_request import MtragSynthRequest
-from turnmark.evaluation.synth.request import DeclaredSynthesis
+from typing import Annotated
+
+import typer
+
+from turnmark.evaluation.synth.request import DeclaredSynthesis, SynthRequest
 from turnmark.evaluation.tasks.declarations import DeclaredBenchmark, JudgePreset
 
 _HERE = "turnmark.evaluation.benchmarks.mtrag"
@@ -59,4 +62,12 @@ BENCHMARKS = (
         "mtrag-s", tasks=f"{_HERE}.generation:TASKS", data=_DATA, options=_OPTIONS, suite={"mtrag-s": (None, None)}
     ),
 )
+
+
+class MtragSynthRequest(SynthRequest):
+    """Make conversations in the form of MTRAG-S, of up to eight turns each."""
+
+    turns: Annotated[int, typer.Option(metavar="N", help="Maximum number of turns per conversation, up to 8")] = 8
+
+
 SYNTHESES = (DeclaredSynthesis("mtrag", f"{_HERE}.synthesis:Conversations", MtragSynthRequest),)

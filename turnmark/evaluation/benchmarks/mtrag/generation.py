@@ -421,7 +421,6 @@ class Mtrag(Task):
         return {"unknown.auroc": (positive, score)}
 
     def found(self, item: Item) -> Sample:
-        """See `Task.found`."""
         if self.setting == "reference" or self._live:
             return super().found(item)
         turn, passages = item.task, self._passages

@@ -173,7 +173,6 @@ class Questions(Conversations):
         return [Seed(f"{number:06d}", name) for number, (_, name) in enumerate(ranked[:MAX_SEEDS])]
 
     def make(self, attempt: Attempt) -> None:
-        """See `Synthesis.make`."""
         source = attempt.tools.source
         passage = source.passage(attempt.seed.start)
         document = source.passages_of(passage.document)
