@@ -68,6 +68,7 @@ class Sample(Record):
     marks: int | None = Field(
         default=None, description="the highest citation mark that the reply may have, or None if it is not known"
     )
+    cited: tuple[str, ...] = Field(default=(), description="ids of the sources that the marks name; the first is [1]")
     decision: str | None = None
     hedged: bool = Field(
         default=False, description="whether the reply says that it is unsure and shows the nearest passage"

@@ -181,7 +181,7 @@ def _scores(
     latest: Item | None = None
     facts: Facts | None = None
     for item, sample in samples:
-        metrics = [metric for metric in task.metrics if metric.concerns(item)]
+        metrics = [metric for metric in task.metrics if metric.concerns(item) and metric.suits(sample)]
         scores = measure_sample(metrics, sample, partial(task.context, item, sample))
         if facts is None or item is not latest:  # the repeats of an item follow each other
             latest, facts = item, item.facts

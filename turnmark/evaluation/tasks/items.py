@@ -64,6 +64,7 @@ class Case:
         answerability: the task's answerability label, or None if it has no label.
         more: further texts for judges, as pairs of name and text.
         raw: the reply as the system wrote it.
+        cited: the texts that its citation marks name, the first is `[1]`; empty if some of them are not known.
         decision: the system's decision (answer, partial, unknown, clarify), or None if it is not recorded.
         hedged: whether the reply says that it is unsure of all its evidence.
         own_history: whether the replies in `history` are those of the system under test, which are no evidence for it.
@@ -80,6 +81,7 @@ class Case:
     answerability: str | None = None
     more: tuple[tuple[str, str], ...] = ()
     raw: str = ""
+    cited: tuple[str, ...] = ()
     decision: str | None = None
     hedged: bool = False
     own_history: bool = False

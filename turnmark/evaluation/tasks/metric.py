@@ -34,6 +34,7 @@ class Metric(Generic[C_contra]):
         without: the reason for a value of None, written to `scores.jsonl`, or a function from the context to it.
         shown: how reports show the metrics: digits, direction, range, rank among the headline metrics.
         concerns: function from an item to whether the metric is for it; other items get no line.
+        suits: the same for a sample.
     """
 
     names: tuple[str, ...]
@@ -42,6 +43,7 @@ class Metric(Generic[C_contra]):
     without: str | Callable[[C_contra], str] = NOTHING_TO_COMPARE
     shown: MetricStyles = DEFAULT_STYLE
     concerns: Callable[[Item], bool] = lambda _: True
+    suits: Callable[[Sample], bool] = lambda _: True
 
 
 def metric(

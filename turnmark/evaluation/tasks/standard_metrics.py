@@ -9,10 +9,12 @@ from turnmark.assistant.wording.refusals import refusal_extent
 from turnmark.corpora.text.segmentation import is_latin, sentences, words
 from turnmark.evaluation.metric_style import LEAD_MARGIN_SUFFIX, LEAD_SUFFIX, MetricStyle
 from turnmark.evaluation.metrics import overlap
+from turnmark.evaluation.metrics.citations import citation_scores
 from turnmark.evaluation.metrics.idk_conditioning import clarify_label, sample_values, unknown_label
 from turnmark.evaluation.scores.derived_figures import EXTRA_WORDS
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric, Value, metric
+from turnmark.retrieval.embedding.vector_cache import Embed
 
 ROUGE = "ROUGE-L F1 (rapidfuzz; rouge-score's tokens)"
 ROUGE_UNICODE = "ROUGE-L F1 (rapidfuzz; Unicode words)"
@@ -201,6 +203,27 @@ def extra_words(case: Case) -> float | None:
 def idk_rate(case: Case) -> float:
     """Measure whether the reply says "I don't know"."""
     return float(says_unknown(case))
+
+
+CITATION_PRECISION, CITATION_RECALL = "citation_precision[embedded]", "citation_recall[embedded]"
+
+
+def citation_metrics(embed: Embed) -> Metric[Case]:
+    """Return the metrics of citations; a reply that cites nothing, or whose sources are not known, gets no line."""
+
+    def measure(case: Case) -> Mapping[str, Value]:
+        if not case.cited:
+            return {}
+        precision, recall = citation_scores(case.raw, case.cited, case.question, embed)
+        return {CITATION_PRECISION: precision, CITATION_RECALL: recall}
+
+    return Metric(
+        names=(CITATION_PRECISION, CITATION_RECALL),
+        by="citations that support their claims, by words, numbers, names and embeddings; no language model",
+        measure=measure,
+        without="the reply makes no claim, or the text of a source is not known",
+        suits=lambda sample: bool(sample.cited),
+    )
 
 
 STYLE_METRICS: tuple[Metric[Case], ...] = (answer_words, idk_rate)

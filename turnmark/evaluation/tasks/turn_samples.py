@@ -69,6 +69,7 @@ def turn_sample(
         contexts=tuple(_contexts(hits, reply)),
         prediction=reply.answer,
         marks=max(len(hits), len(reply.citations)),
+        cited=tuple(citation.id for citation in reply.citations),
         procedure=tuple(step.model_dump(mode="json") for step in reply.procedure),
         decision=reply.decision,
         hedged=is_hedged(reply),

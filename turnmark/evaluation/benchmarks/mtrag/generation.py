@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.llm.prompts.tool_definitions import is_computed
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector, RequestError
@@ -28,7 +29,7 @@ from turnmark.evaluation.benchmarks.mtrag import setting_passages as shown
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource
 from turnmark.evaluation.benchmarks.mtrag.options import MtragOptions
 from turnmark.evaluation.benchmarks.mtrag.retrieval import Retrieval, searched_texts
-from turnmark.evaluation.benchmarks.mtrag.rubrics import mtrag_rubrics, un_rubrics
+from turnmark.evaluation.benchmarks.mtrag.rubrics import EMBEDDER, mtrag_rubrics, un_rubrics
 from turnmark.evaluation.benchmarks.mtrag.setting_passages import MtragTurn
 from turnmark.evaluation.calls.cost_estimates import add_usage
 from turnmark.evaluation.judging.rubrics import BERT_METRICS
@@ -52,6 +53,7 @@ from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.request import EvalRequest, TaskOptions
 from turnmark.evaluation.tasks.task import Task, choose_domains, hash_prompts
 from turnmark.evaluation.tasks.turn_samples import PAPER_TOP_K, EarlierTurn, prompted_sample, turn_sample
+from turnmark.retrieval.embedding.embedders import shared_embedder
 from turnmark.retrieval.types import Hit, Retriever
 
 if TYPE_CHECKING:
@@ -106,6 +108,7 @@ class Mtrag(Task):
             *standard_metrics.LEAD_METRICS,
             *standard_metrics.PASSAGE_METRICS,
             *standard_metrics.STYLE_METRICS,
+            standard_metrics.citation_metrics(shared_embedder(EMBEDDER)),
             *(standard_metrics.UNKNOWN_METRICS if self._source_setting == "rag" else ()),
             *(standard_metrics.CLARIFY_METRICS if self.asks_back else ()),
         )
@@ -390,11 +393,16 @@ class Mtrag(Task):
     def context(self, item: Item, sample: Sample) -> Case:
         turn: MtragTurn = item.task
         case: Case = super().context(item, sample)
+        passages = self._shown.texts_of(turn.task, sample)
+        known = [ref for ref in sample.contexts if ref.text is not None or not is_computed(ref.document_id)]
+        text_of = {ref.document_id: text for ref, text in zip(known, passages or (), strict=False)}
+        cited = [text_of[name] for name in sample.cited if name in text_of]
         return replace(
             case,
+            cited=tuple(cited) if len(cited) == len(sample.cited) else (),
             history=case.history if sample.history is None else sample.history,
             own_history=sample.history is not None,
-            passages=self._shown.texts_of(turn.task, sample),
+            passages=passages,
             answerability="UNANSWERABLE" if turn.hidden else turn.task.answerability,
         )
 
