@@ -281,7 +281,7 @@ def list_all(
 
     manifests = list_indexes(internal=include_internal)
     if as_json:
-        print_json({"indexes": [manifest.model_dump(mode="json") for manifest in manifests]})
+        print_json({"indexes": [manifest.model_dump(mode="json", exclude={"unread_files"}) for manifest in manifests]})
         return
     if not manifests:
         typer.echo("no index yet; build one: turnmark index build SOURCE --name NAME")
@@ -308,7 +308,11 @@ def info(name: NameOrOnly = None, as_json: AsJson = False) -> None:
 
     index = open_index(name or only_index("NAME"))
     size = sum(path.stat().st_size for path in index.files.rglob("*") if path.is_file())
-    fields = {**index.manifest.model_dump(mode="json"), "retriever": default_retriever(index), "bytes": size}
+    fields = {
+        **index.manifest.model_dump(mode="json", exclude={"unread_files"}),
+        "retriever": default_retriever(index),
+        "bytes": size,
+    }
     if as_json:
         print_json(fields)
         return

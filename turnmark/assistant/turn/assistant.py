@@ -25,6 +25,7 @@ from turnmark.assistant.steps.understand.prompt_languages import rare_languages
 from turnmark.assistant.turn.components import AssistantParts, open_parts
 from turnmark.assistant.turn.replies import reply_of
 from turnmark.assistant.turn.step_forms import calls_tools, forms_for, open_steps, profile_of
+from turnmark.assistant.turn.unread_files import unread_file_note
 from turnmark.assistant.types import Event, Reply, Search, Understanding, Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.corpora.types import Message
@@ -199,7 +200,7 @@ class Assistant:
                         found = turn.run(steps.retrieve, understood, found, assessment)
                         assessment = turn.run(steps.decide, found)
                 draft = turn.run(steps.answer, understood, found, assessment)
-                self._advise(turn, draft)
+                self._advise(turn, understood, draft)
             on_answer(reply_of(turn, understood, draft))
             checked = turn.run(steps.verify, understood, draft)
             return finish(reply_of(turn, understood, checked))
@@ -243,8 +244,13 @@ class Assistant:
             fallback=understood.fallback,
         )
 
-    def _advise(self, turn: Turn, draft: Draft) -> None:
-        """Add a note if a filter leaves documents out, or if the embedder does not know the language of the message."""
+    def _advise(self, turn: Turn, understood: UnderstoodMessage, draft: Draft) -> None:
+        """Add a note if a filter leaves documents out, if a file of that name was not read, or if the embedder does not
+        know the language of the message.
+        """
+        if self.index is not None and turn.evidence is None:
+            question = understood.understanding.rewrite
+            turn.use("retrieve", Usage(), unread_file_note(self.index, question, turn.language, draft.hits))
         manifest = self.index.manifest if self.index else None
         is_sure = draft.assessment.judgment.decision not in ("unknown", "partial")
         if not is_sure and self._where and self.index is not None:

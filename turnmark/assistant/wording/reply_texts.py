@@ -36,6 +36,9 @@ COUNTED_TEXT = "“{words}” is found {times} times in {found} of {documents} d
 """The line above a list of the documents that mention some words."""
 MORE_TEXT = "and {number} more"
 """The end of such a list, if it is cut."""
+UNREAD_FILE_TEXT = "“{file}” has words of the question in its name, but it was not read: {reason}"
+UNREAD_TYPE_TEXT = "files of this type are not read"
+"""A note, and the reason in it for a file of an unknown type."""
 
 KEYS = {
     UNKNOWN_TEXT: "unknown.nothing_found",
@@ -50,6 +53,8 @@ KEYS = {
     ALREADY_TEXT: "revision.already",
     COUNTED_TEXT: "count.mentions",
     MORE_TEXT: "list.more",
+    UNREAD_FILE_TEXT: "unread.file",
+    UNREAD_TYPE_TEXT: "unread.type",
 }
 """Text -> its key in the catalogs (`msgid`). A key never changes."""
 LOCALE_FOLDER = Path(__file__).parent / "locale"

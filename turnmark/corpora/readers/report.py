@@ -16,6 +16,9 @@ _UNCOUNTED_SUFFIXES = frozenset(
     .jar .wasm""".split()
 )
 
+MAX_UNREAD_NAMES = 2_000
+"""Maximum names of unread files that are kept."""
+
 
 @dataclass
 class ReadingReport:
@@ -25,12 +28,14 @@ class ReadingReport:
         tell: called with a description of what is being read.
         unread: number of files whose type is not read, by suffix.
         left_out: number of files that are left out for another reason, by reason.
+        unread_files: the first `MAX_UNREAD_NAMES` files that `unread` counts, relative to the source.
         unopened: folders that cannot be opened, relative to the source.
     """
 
     tell: Callable[[str], None] = lambda _: None
     unread: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
+    unread_files: list[str] = field(default_factory=list)
     unopened: list[str] = field(default_factory=list)
 
     def count_unread(self, relative: str) -> None:
@@ -38,6 +43,8 @@ class ReadingReport:
         suffix = PurePosixPath(relative).suffix.lower()
         if suffix not in _UNCOUNTED_SUFFIXES:
             self.unread[printable_path(suffix)] += 1
+            if len(self.unread_files) < MAX_UNREAD_NAMES:
+                self.unread_files.append(printable_path(relative))
 
 
 def describe_unread(unread: Mapping[str, int]) -> str:

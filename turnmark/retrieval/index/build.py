@@ -107,6 +107,7 @@ class BuildReport:
         problems: everything in the source that was skipped, with its place.
         advice: what to do if the embedder does not know the languages of the documents; otherwise empty.
         unread: the number of files of types that are not read, by suffix.
+        unread_files: the first of these files, relative to the source.
         left_out: what the readers left out of the files that they read, by reason.
         remarks: what the owners of files should know about how they were read, e.g. a guessed encoding.
         plan: the estimated effort of describing pictures, or None if they are not described.
@@ -129,6 +130,7 @@ class BuildReport:
     problems: list[Problem] = field(default_factory=list)
     advice: str = ""
     unread: dict[str, int] = field(default_factory=dict)
+    unread_files: list[str] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     remarks: list[Problem] = field(default_factory=list)
     plan: DescribingPlan | None = None
@@ -458,6 +460,7 @@ class Build:
                     place.late_stamps.append((entry.stamp, entry.path))
         self.progress.tell("")
         self.report.unread = dict(reader.watch.unread)
+        self.report.unread_files = reader.watch.unread_files
         if rows:
             place.store.keep_rows(rows)
         self._remove_missing(reader, place, seen)
@@ -541,6 +544,7 @@ class Build:
             described=self.pictures.info() if self.pictures else None,
             skipped=len(self.report.problems),
             unread=self.report.unread,
+            unread_files=tuple(self.report.unread_files),
             left_out=dict(self.report.left_out),
             internal=self.internal,
             created=datetime.now(UTC).isoformat(timespec="seconds"),

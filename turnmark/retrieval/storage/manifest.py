@@ -20,7 +20,8 @@ MIN_TRUSTED_SHARE = 0.5
 
 
 ORIGIN_FIELDS = {
-    "created", "version", "source", "include", "exclude", "skipped", "unread", "left_out", "internal", "retriever",
+    "created", "version", "source", "include", "exclude", "skipped", "unread", "unread_files", "left_out", "internal",
+    "retriever",
 }  # fmt: skip
 """Fields of a manifest that may differ between two builds of the same content."""
 
@@ -93,6 +94,7 @@ class Manifest(Record):
     )
     skipped: int = 0
     unread: dict[str, int] = Field(default={}, description="number of files of types that are not read, by suffix")
+    unread_files: tuple[str, ...] = Field(default=(), description="the first of these files, relative to the source")
     left_out: dict[str, int] = Field(
         default={}, description="what the readers left out of the files that they read: reason -> count"
     )
