@@ -250,7 +250,8 @@ class Assistant:
         """
         if self.index is not None and turn.evidence is None:
             question = understood.understanding.rewrite
-            turn.use("retrieve", Usage(), unread_file_note(self.index, question, turn.language, draft.hits))
+            if note := unread_file_note(self.index, question, turn.language, draft.hits):
+                turn.note(note)
         manifest = self.index.manifest if self.index else None
         is_sure = draft.assessment.judgment.decision not in ("unknown", "partial")
         if not is_sure and self._where and self.index is not None:
