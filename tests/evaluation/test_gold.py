@@ -16,7 +16,7 @@ from turnmark.corpora.benchmarks import compound_qa, inscoqa, kiwi, mtrag
 from turnmark.evaluation.benchmarks.kiwi.kiwi_task import Instruction
 from turnmark.evaluation.benchmarks.mtrag.setting_passages import MtragTurn
 from turnmark.evaluation.storage.corpus_passages import FirstPassages
-from turnmark.evaluation.tasks.declarations import benchmarks
+from turnmark.evaluation.tasks.declarations import evaluated_benchmarks
 from turnmark.evaluation.tasks.registry import find_task, import_tasks
 from turnmark.retrieval.types import Retriever
 
@@ -32,7 +32,7 @@ JUDGED = {"judge": {"answer"}, "analyse": {"answer", "rating", "comment"}}
 """Task -> what of a turn is what it asks about."""
 CASES = [
     (name, task.name, setting, more)
-    for name in benchmarks()
+    for name in evaluated_benchmarks()
     for task in import_tasks(name)
     for setting in task.settings or (None,)
     for more in (

@@ -88,6 +88,7 @@ def test_words_with_two_typing_errors_become_the_nearest_word(typed, spelled):
 
 def test_a_stem_that_is_no_word_replaces_nothing():
     terms = Terms("A broader view of the entitled people who started.")
+    assert spell_words("kilos", Terms("It kills."), Terms("It kills.").words_with, frozenset().__contains__) == "kilos"
     for word in ("broaden", "entity", "starter"):
         assert spell_words(word, terms, terms.words_with, frozenset((word,)).__contains__) == word
     assert spell_words("broaden", terms, terms.words_with, frozenset().__contains__) != "broade"

@@ -20,6 +20,8 @@ from turnmark.corpora.text.segmentation import words_with_spans
 
 MIN_SWAPPED_LETTERS, MIN_EDITED_LETTERS = 4, 5
 """Minimum letters of a word in which two letters may be swapped or doubled, and of one with any other typing error."""
+MIN_REPLACED_LETTERS = 6
+"""Minimum letters of a word with a wrong letter: "kilos" is no error for "kills"."""
 MIN_TWICE_EDITED_LETTERS = 9
 """Minimum letters of a word with two typing errors."""
 MIN_SOUND_LETTERS = 7
@@ -221,5 +223,5 @@ def _edit(word: str) -> Iterator[str]:
             yield word[:at] + word[at + 1 :]
         for letter in letters:
             yield word[:at] + letter + word[at:]
-            if at < len(word):
+            if at < len(word) and len(word) >= MIN_REPLACED_LETTERS:
                 yield word[:at] + letter + word[at + 1 :]
