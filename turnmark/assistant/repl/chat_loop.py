@@ -234,7 +234,9 @@ def make_prompt(
 
     def ask(typed: str) -> str:
         session.bottom_toolbar = CHECKING_STATUS if chat.is_checking else status if status() else None
-        return session.prompt("› ", default=typed, pre_run=begin, refresh_interval=NEWS_POLL_SECONDS)
+        # Only a status changes by itself. A prompt that is always drawn again disturbs screen readers.
+        interval = NEWS_POLL_SECONDS if status() else 0
+        return session.prompt("› ", default=typed, pre_run=begin, refresh_interval=interval)
 
     return ask
 
