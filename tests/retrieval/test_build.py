@@ -128,14 +128,37 @@ def test_missing_part_is_reported_and_rebuilt(notes, part):
         build_index(notes, "n")
 
 
-def test_damaged_rows_are_built_again(notes):
+def _flip(content: bytes) -> bytes:
+    return content[:-64] + bytes(255 - byte for byte in content[-64:])
+
+
+@pytest.mark.parametrize("part", [rows_file(1), "passages.db", "exact/vectors.i8", "exact/signs.u8"])
+@pytest.mark.parametrize("harm", [lambda content: content[: len(content) // 2], lambda content: b"", _flip])
+def test_a_damaged_part_is_named_and_everything_built_again(notes, part, harm):
     build_index(notes, "n")
-    file = home() / "indexes" / "n" / "g0001" / rows_file(1)
-    file.write_bytes(file.read_bytes()[:40])
+    assert build_index(notes, "n").unchanged
+    file = open_index("n").files / part
+    whole = file.read_bytes()
+    if part == "passages.db" and harm is _flip:  # the headers of its pages
+        file.write_bytes(b"".join(bytes(8) + whole[at + 8 : at + 4096] for at in range(0, len(whole), 4096)))
+    else:
+        file.write_bytes(harm(whole))
     report = build_index(notes, "n")
     assert not report.unchanged
-    assert "everything is read again" in str(report.problems[0])
+    assert f"everything is read again: {part}" in str(report.problems[0]).replace("index 'n' is damaged: ", "")
     assert verify_index(open_index("n")) == []
+    assert build_index(notes, "n").unchanged
+
+
+def test_flipped_bytes_of_a_text_are_found_after_a_checkpoint(notes):
+    build_index(notes, "n")
+    path = open_index("n").files / "passages.db"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    whole = path.read_bytes()
+    assert whole.count(b"sugar syrup") == 1
+    path.write_bytes(whole.replace(b"sugar syrup", b"maple syrup"))
+    assert "passages.db is damaged" in verify_index(open_index("n"))[0]
 
 
 def test_damaged_passages_are_reported_without_traceback(notes):

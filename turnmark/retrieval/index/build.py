@@ -39,7 +39,7 @@ from turnmark.retrieval.embedding.choose_embedder import (
     languages_of_documents,
 )
 from turnmark.retrieval.embedding.embedders import DEFAULT_EMBEDDER
-from turnmark.retrieval.index.components import delete_served, has_all_components, write_to_server
+from turnmark.retrieval.index.components import component_names, delete_served, find_foreign_damage, write_to_server
 from turnmark.retrieval.index.encoders import Models, open_encoders
 from turnmark.retrieval.index.encoding_steps import encode_blocks
 from turnmark.retrieval.index.generation import Generation, read_mark
@@ -259,6 +259,8 @@ class Build:
         self.published: list[Manifest] = []
         self.fresh: Path | None = None
         """The generation's folder, if only this run made it."""
+        self.is_damaged = False
+        """Whether values of the current generation may be wrong, so that none is taken over."""
 
     def delete_fresh(self) -> None:
         """Delete the files that only this run made."""
@@ -357,14 +359,14 @@ class Build:
             try:
                 return Generation(self.folder, self.old.generation, self.old.revision + 1, models.encoders)
             except (TurnmarkError, sqlite3.DatabaseError) as error:
-                self.report.problems.append(Problem(file=self.folder.name, what=f"everything is read again: {error}"))
+                self._read_again(error)
         number = self.old.generation + 1 if self.old else 1
         folder = generation_folder(self.folder, number)
         if folder.exists() and read_mark(folder) != mark:
             self._delete(folder)
         self.fresh = None if folder.exists() else folder
         place = Generation(self.folder, number, self.old.revision + 1 if self.old else 1, models.encoders, mark)
-        if self.fresh is not None and self.old is not None:
+        if self.fresh is not None and self.old is not None and not self.is_damaged:
             try:
                 has_terms = _ANALYSIS_MARK in read_mark(generation_folder(self.folder, self.old.generation)).split("\n")
                 same_terms = has_terms and self.old.bm25.language == self.settings.bm25.language
@@ -380,11 +382,15 @@ class Build:
         if old.format != FORMAT or read_mark(generation_folder(self.folder, old.generation)) != mark:
             return False
         index = StoredIndex(self.folder, old)
-        try:
-            return has_all_components(index) and len(index.rows.keys) >= 0
-        except TurnmarkError as error:
-            self.report.problems.append(Problem(file=self.folder.name, what=f"everything is read again: {error}"))
-            return False
+        missing = [name for name in component_names(old) if not (index.files / name).exists()]
+        damage = f"{missing[0]} is missing" if missing else find_foreign_damage(index)
+        if damage:
+            self._read_again(damage)
+            self.is_damaged = not missing and not damage.startswith(("tables/", "pictures/"))
+        return not damage
+
+    def _read_again(self, damage: object) -> None:
+        self.report.problems.append(Problem(file=self.folder.name, what=f"everything is read again: {damage}"))
 
     def _prepare(self, reader: SourceReader, models: Models, place: Generation) -> None:
         """Have the reader leave out unchanged files, and open the stored tables."""

@@ -16,7 +16,7 @@ from turnmark.core.errors import TurnmarkError
 from turnmark.core.home import check_name, file_sha256
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.index.encoded_values import APPENDED_FILES
-from turnmark.retrieval.index.generation import Generation, manifest_key, picture_key
+from turnmark.retrieval.index.generation import Generation, has_foreign_changes, manifest_key, picture_key
 from turnmark.retrieval.ranking.bm25 import COUNT_TYPE, POSTINGS
 from turnmark.retrieval.ranking.postings import Postings
 from turnmark.retrieval.ranking.vectors import FlatVectors
@@ -46,6 +46,20 @@ def component_names(manifest: Manifest) -> list[str]:
 def has_all_components(index: StoredIndex) -> bool:
     """Return whether the files of all components exist; they are not checked."""
     return all((index.files / name).exists() for name in component_names(index.manifest))
+
+
+def find_foreign_damage(index: StoredIndex) -> str:
+    """Return what is damaged in files that something else than a build has changed, or "".
+
+    An unchanged size and time counts as intact. `verify_index` also finds damage inside of SQLite's pages.
+    """
+    if not has_foreign_changes(index.files):
+        return ""
+    try:
+        ((said,),) = index.store.select("PRAGMA quick_check(1)")
+        return next(_changed_files(index), "") if said == "ok" else f"{PASSAGES_FILE} is damaged: {said}"
+    except TurnmarkError as error:
+        return str(error)
 
 
 # --- a server --------------------------------------------------------------------------------------------------------

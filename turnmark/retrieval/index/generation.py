@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +21,28 @@ from turnmark.retrieval.tables.table_update import TableUpdate
 from turnmark.retrieval.tables.table_writer import tables_file
 
 _MARK_FILE = "models"
+_STAMPS_FILE = "stamps"
 
 
 def read_mark(folder: Path) -> str:
     """Return what a generation's files were made for, or "" if that is not known."""
     file = folder / _MARK_FILE
-    return file.read_text(encoding="utf-8") if file.is_file() else ""
+    return file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+
+
+def has_foreign_changes(folder: Path) -> bool:
+    """Return whether a file of a generation has another size or time than when the last build closed it."""
+    file = folder / _STAMPS_FILE
+    if not file.is_file():
+        return True
+    return not set(file.read_text(encoding="utf-8", errors="replace").splitlines()) <= set(_stamps(folder))
+
+
+def _stamps(folder: Path) -> list[str]:
+    """Return name, size and time of all files of a generation but SQLite's logs, which readers change."""
+    files = [path for path in folder.rglob("*") if path.is_file() and not path.name.endswith(("-wal", "-shm"))]
+    states = {path.relative_to(folder).as_posix(): path.stat() for path in files if path.name != _STAMPS_FILE}
+    return [f"{name} {state.st_size} {state.st_mtime_ns}" for name, state in states.items()]
 
 
 class Generation:
@@ -113,6 +129,8 @@ class Generation:
         if self.tables is not None:
             self.tables.close()
         self.store.close()
+        with suppress(OSError):  # the next build then checks all files
+            (self.folder / _STAMPS_FILE).write_text("\n".join(_stamps(self.folder)), encoding="utf-8")
 
 
 def picture_key(name: str) -> str:
