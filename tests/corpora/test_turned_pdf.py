@@ -245,6 +245,21 @@ def test_reads_lines_that_run_down_from_right_to_left() -> None:
     assert [line.text for line in laid.pages[0].columns[0].lines] == [*lines, "12時"]
 
 
+def test_reads_two_tiers_of_lines_that_run_down_one_after_the_other() -> None:
+    story = (
+        "吾輩は猫である名前はまだ無いどこで生れたかとんと見当がつかぬ何でも薄暗い所で泣いていた事だけは記憶している" * 5
+    )
+    lines = [story[at : at + 12] for at in range(0, 240, 12)]
+    words = [
+        (0.0, Word(letter, left, left + 14, 800 - 14 * row - (number // 10) * 196, 14))
+        for number, line in enumerate(lines)
+        for left in (500 - 24 * (number % 10),)
+        for row, letter in enumerate(line)
+    ]
+    laid = lay_out([upright_pages(words, PageMarks((), ()), Box(0, 0, SIDE, SIDE))])
+    assert [[line.text for line in column.lines] for column in laid.pages[0].columns] == [lines[:10], lines[10:]]
+
+
 SCAN_PIXELS = 1275  # pixels
 SCANNED_LINES = ("The mill has three gates.", "Each is shut at night.", "The keeper has fourteen keys.")
 

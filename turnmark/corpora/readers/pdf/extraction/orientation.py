@@ -17,10 +17,9 @@ from typing import NamedTuple
 from turnmark.corpora.readers.pdf.extraction.right_to_left import as_left_to_right
 from turnmark.corpora.readers.pdf.page.boxes import HAN
 from turnmark.corpora.readers.pdf.page.geometry import MAX_SLANT_DEGREES, Box, angle_between, quadrant, slant
-from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Rule, Word
+from turnmark.corpora.readers.pdf.page.page_records import DOWNWARD_DEGREES, PdfPage, Rule, Word
 from turnmark.corpora.readers.pdf.tables.turned_labels import place_labels
 
-DOWNWARD_DEGREES = 270  # direction of lines that run down
 _MIN_VERTICAL_SHARE = 0.6  # of the Chinese and Japanese letters of a page that stand above each other
 _MIN_LETTERS = 10  # on a page
 _MIN_STEP, _MAX_STEP = 0.7, 1.7  # of the size; from a letter to the one below it

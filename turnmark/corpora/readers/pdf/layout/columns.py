@@ -10,7 +10,7 @@ from turnmark.corpora.readers.pdf.page.text_patterns import ends_sentence
 
 _MIN_FILL = 0.55  # of the width of a column of prose
 _MIN_JUSTIFIED_SHARE = 0.5  # of the lines of justified prose, which reach the right edge
-_MIN_LINE_LENGTH = 18  # characters on average in a column of prose
+MIN_LINE_LENGTH = 18  # characters on average in a column of prose
 _MAX_GUTTER_OFFSET = 0.03  # of the width; distance of a gutter from where equal columns have it
 _MIN_CARD_LINES = 20  # in a column of a reference card; a table without rules is hardly ever this long
 _MAX_DEPTH = 4  # columns within columns
@@ -23,9 +23,15 @@ _MARGIN_SHARE = 0.12  # of the width on either side, where no gutter is sought
 _TABLE_CHARACTERS = 200  # length that a table counts as
 
 
-def columns_in_order(boxes: list[SegmentOrTable], depth: int = 0) -> list[list[SegmentOrTable]]:
-    """Return the boxes by column, in reading order. A box that crosses the gutter comes before the boxes below it."""
-    gutter = _gutter(boxes) if depth < _MAX_DEPTH else None
+def columns_in_order(
+    boxes: list[SegmentOrTable], depth: int = 0, min_length: float = MIN_LINE_LENGTH
+) -> list[list[SegmentOrTable]]:
+    """Return the boxes by column, in reading order. A box that crosses the gutter comes before the boxes below it.
+
+    Args:
+        min_length: minimum characters on average in a line of a column of prose.
+    """
+    gutter = _gutter(boxes, min_length) if depth < _MAX_DEPTH else None
     if gutter is None:
         return [boxes]
     ordered: list[list[SegmentOrTable]] = []
@@ -33,7 +39,7 @@ def columns_in_order(boxes: list[SegmentOrTable], depth: int = 0) -> list[list[S
     for left, right, crossing in _bands(boxes, gutter):
         if left and right:
             ordered += [across] if across else []
-            ordered += columns_in_order(left, depth + 1) + columns_in_order(right, depth + 1)
+            ordered += [column for side in (left, right) for column in columns_in_order(side, depth + 1, min_length)]
             across = []
         else:  # e.g. the short line of a title: a column needs another one next to it
             across += [*left, *right]
@@ -56,7 +62,7 @@ def _bands(
     yield left, right, []
 
 
-def _gutter(boxes: Sequence[SegmentOrTable]) -> float | None:
+def _gutter(boxes: Sequence[SegmentOrTable], min_length: float) -> float | None:
     """Return the position of the gutter between two columns of prose, or None if there is none."""
     if len(boxes) < _MIN_FLOWING_BOXES:
         return None
@@ -73,7 +79,7 @@ def _gutter(boxes: Sequence[SegmentOrTable]) -> float | None:
         even = any(abs(place - part) < _MAX_GUTTER_OFFSET for part in (1 / 2, 1 / 3, 2 / 3, 1 / 4, 3 / 4))
         halved = start * _BIN_WIDTH <= width / 2 <= end * _BIN_WIDTH
         few = len(boxes) < _MIN_BOXES
-        if _flow_on(left) and _flow_on(right) if few else _are_columns(left, right, even, halved):
+        if _flow_on(left) and _flow_on(right) if few else _are_columns(left, right, even, halved, min_length):
             return middle
     return None
 
@@ -105,7 +111,9 @@ def _valleys(crossing: Sequence[int], total: int) -> list[tuple[int, int]]:
     return sorted(found, key=lambda pair: pair[0] - pair[1])[:4]
 
 
-def _are_columns(left: Sequence[SegmentOrTable], right: Sequence[SegmentOrTable], even: bool, halved: bool) -> bool:
+def _are_columns(
+    left: Sequence[SegmentOrTable], right: Sequence[SegmentOrTable], even: bool, halved: bool, min_length: float
+) -> bool:
     """Return whether two sides are columns to be read one after the other, rather than cells of the same rows.
 
     Args:
@@ -118,15 +126,15 @@ def _are_columns(left: Sequence[SegmentOrTable], right: Sequence[SegmentOrTable]
     few, many = sorted(sides, key=lambda side: len(side.rows))
     if len(few.rows) < _MIN_ROWS:
         return False
-    if all(side.fill >= _MIN_FILL and side.characters >= _MIN_LINE_LENGTH for side in sides):
+    if all(side.fill >= _MIN_FILL and side.characters >= min_length for side in sides):
         return True
     if (
         halved
         and any(side.is_justified for side in sides)
-        and all(side.characters >= _MIN_LINE_LENGTH / 2 for side in sides)
+        and all(side.characters >= MIN_LINE_LENGTH / 2 for side in sides)
     ):
         return True  # a short table of contents next to prose
-    if not all(side.characters >= 0.8 * _MIN_LINE_LENGTH for side in sides):
+    if not all(side.characters >= 0.8 * MIN_LINE_LENGTH for side in sides):
         return False
     if even and len(few.rows) >= _MIN_CARD_LINES and all(side.reach >= _MIN_FILL for side in sides):
         return True  # a reference card with terms and explanations in each column
@@ -175,4 +183,4 @@ class _GutterSide:
     @property
     def is_justified(self) -> bool:
         """Whether most of its lines reach its right edge, as in prose but not in cells."""
-        return self.filled >= _MIN_JUSTIFIED_SHARE and self.characters >= 2 * _MIN_LINE_LENGTH and len(self.rows) >= 8
+        return self.filled >= _MIN_JUSTIFIED_SHARE and self.characters >= 2 * MIN_LINE_LENGTH and len(self.rows) >= 8

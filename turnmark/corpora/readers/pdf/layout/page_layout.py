@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from turnmark.corpora.readers.pdf.layout.clutter import drop_line_numbers, drop_overlays
-from turnmark.corpora.readers.pdf.layout.columns import columns_in_order
+from turnmark.corpora.readers.pdf.layout.columns import MIN_LINE_LENGTH, columns_in_order
 from turnmark.corpora.readers.pdf.layout.contents import Contents
 from turnmark.corpora.readers.pdf.layout.dot_leaders import without_leaders
 from turnmark.corpora.readers.pdf.layout.running_headers import drop_running_headers
-from turnmark.corpora.readers.pdf.page.boxes import PdfColumn, PdfLine, Segment
+from turnmark.corpora.readers.pdf.page.boxes import HAN, PdfColumn, PdfLine, Segment
 from turnmark.corpora.readers.pdf.page.lines import lines_of, segments_of
-from turnmark.corpora.readers.pdf.page.page_records import PdfPage
+from turnmark.corpora.readers.pdf.page.page_records import DOWNWARD_DEGREES, PdfPage
 from turnmark.corpora.readers.pdf.tables.aligned_tables import with_aligned_tables
 from turnmark.corpora.readers.pdf.tables.ruled_tables import find_ruled_tables
 
@@ -75,7 +75,11 @@ def _in_direction(page: PdfPage, degrees: int) -> PdfPage:
 
 def _columns(segments: Sequence[Segment], page: PdfPage) -> list[PdfColumn]:
     tables, rest = find_ruled_tables(without_leaders(segments), page.rules)
-    return [with_aligned_tables(PdfColumn(lines_of(boxes))) for boxes in columns_in_order([*rest, *tables])]
+    runs_down = page.degrees == DOWNWARD_DEGREES and sum(bool(HAN.match(each.text)) for each in rest) > len(rest) / 2
+    # Two tiers of such lines are level and short like cells, since a letter says more than a Latin one.
+    length = MIN_LINE_LENGTH / 2 if runs_down else MIN_LINE_LENGTH
+    ordered = columns_in_order([*rest, *tables], min_length=length)
+    return [with_aligned_tables(PdfColumn(lines_of(boxes))) for boxes in ordered]
 
 
 def _drop_wordless_lines(column: PdfColumn) -> int:

@@ -82,6 +82,10 @@ class PdfFigure(NamedTuple):
 _UNKNOWN_BOUNDS = Box(0.0, 0.0, 1.0, 1.0)
 
 
+DOWNWARD_DEGREES = 270
+"""Direction of lines that run down."""
+
+
 @dataclass
 class PdfPage:
     """The content of a page.
