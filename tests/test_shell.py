@@ -157,8 +157,8 @@ def test_replaces_invalid_utf8():
              "--include '!'"],
         ),
         (
-            ["search", " ", "--where", "bad", "--where", "foo=1", "--retriever", "foo", "--index", "nope"],
-            ["query is empty", "called 'nope'", "--where 'bad'", "no 'foo'", "retriever is called 'foo'"],
+            ["search", " ", "--where", "bad", "--retriever", "foo", "--index", "nope"],
+            ["query is empty", "called 'nope'", "--where 'bad'", "retriever is called 'foo'"],
         ),
     ],
 )  # fmt: skip

@@ -181,9 +181,10 @@ def test_reads_the_vectors_of_passages_from_the_index(tmp_path):
     stored = assistant.index.stored_vectors([*passages, "The kettle is red."])
     computed = assistant.index.embedder.encode(passages, "passage")
     assert list(stored) == passages
-    assert np.allclose(np.stack(list(stored.values())), computed, atol=1e-6)
+    rounding = 2e-3  # 8 bits for each number
+    assert np.allclose(np.stack(list(stored.values())), computed, atol=rounding)
     embed = embed_with(assistant.index)
     assert embed is not None
     mixed = embed([passages[0], "The kettle is red.", passages[1], passages[0]])
-    assert np.allclose(mixed[[0, 2, 3]], computed[[0, 1, 0]], atol=1e-6)
+    assert np.allclose(mixed[[0, 2, 3]], computed[[0, 1, 0]], atol=rounding)
     assert np.allclose(mixed[1], assistant.index.embedder.encode(["The kettle is red."], "passage")[0], atol=1e-6)

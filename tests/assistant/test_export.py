@@ -47,7 +47,7 @@ def test_eval_runs_on_an_exported_chat(home, turnmark, tmp_path, monkeypatch):
     assert f"6 files in {folder}: would overwrite existing files; nothing was written" in ran.out
 
     tasks = list(mtrag_data.load_tasks(folder, "mtrag").data.values())
-    assert [task.answerability for task in tasks][::2] == ["ANSWERABLE", "ANSWERABLE"]
+    assert [task.answerability for task in tasks][::2] == ["ANSWERABLE", "PARTIAL"]
     assert [task.turn for task in tasks] == [1, 2, 3]
     assert tasks[0].reference == "Feed the starter weekly and keep it cold."
     assert [message.content for message in tasks[1].history] == [TALK[0], tasks[0].reference]

@@ -141,7 +141,7 @@ def test_eval_prints_one_json_object_and_fails_after_too_many_failures(turnmark,
     summary = turnmark.json(*words)
     run = Path(summary.pop("run"))
     assert (summary["n"], summary["failed"]) == (9, 1)
-    assert summary["usage"]["answer"]["calls"] == 6
+    assert summary["usage"]["answer"]["calls"] == 7
     assert json.loads((run / "summary.json").read_text()) == summary
     check_run(run)
     ran = turnmark(*words, "--max-failures", "0", "--out", "other")
@@ -156,13 +156,13 @@ def test_dry_run_writes_nothing_and_calls_no_model(turnmark, benchmark_root):
     words: list[str | Path] = ["eval", "mtrag", "--data", benchmark_root, "--generator", writer.SPEC, "--dry-run"]
     described = turnmark.json(*words, "--repeat", "2")
     assert (described["n"], described["setting"], described["domains"]) == (18, "reference", ["clapnq", "fiqa"])
-    # Neither the courtesy nor the question that has no passages goes to a model.
-    assert {role: used["calls"] for role, used in described["estimated"].items()} == {"answer": 14}
+    # The courtesy goes to no model.
+    assert {role: used["calls"] for role, used in described["estimated"].items()} == {"answer": 16}
     searched = turnmark.json(*words, "--setting", "rag")
     assert {role: used["calls"] for role, used in searched["estimated"].items()} == {"understand": 8, "answer": 8}
     screen = turnmark(*words).out
     assert "would answer 9 samples of mtrag reference (clapnq, fiqa)" in screen
-    assert re.search(r"answer: 7 calls, about [\d,]+ tokens in, 1,400 out", screen)
+    assert re.search(r"answer: 8 calls, about [\d,]+ tokens in, 1,600 out", screen)
     assert writer.WRITERS[0].prompts == []
     assert not Path("runs").exists()
 

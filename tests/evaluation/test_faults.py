@@ -15,7 +15,7 @@ from tests.servers import Hang, Raw, Reset, Say, Scripted, ScriptedServer, Statu
 from turnmark.assistant.llm.calls import thread_pool
 
 ANSWER = "The bell was cast in the foundry by the river [1]."
-DEMO_SAMPLES, DEMO_CALLS = 67, 51
+DEMO_SAMPLES, DEMO_CALLS = 67, 67
 
 
 def strict(text):
