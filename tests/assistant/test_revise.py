@@ -127,6 +127,11 @@ ALL = "There are 3 documents:\n\n- boat.md\n- axe: a tool\n- apple: a fruit"
         (TABLE, "without the part about axes", TABLE.replace("\n| axe | 4 |", "")),
         (TABLE, "as a list", "- saw No. 3. – 2 pounds.\n- axe – 4\n- hoe"),
         (f"{UNSURE_TEXT}\n\n{TABLE}", "as a list", f"{UNSURE_TEXT}\n\n- saw No. 3. – 2 pounds.\n- axe – 4\n- hoe"),
+        (
+            "Yes.\n\n> Boats  \n> The boat is old.\n>\n> **She carries six cars.**",
+            "as a list",
+            "- Yes.\n\n- The boat is old.\n- **She carries six cars.**",
+        ),
         ("- axe: 4\n- **hoe** – 2", "as a table", "| | |\n| --- | --- |\n| axe | 4 |\n| hoe | 2 |"),
         (PROSE, "as a table", ""),
         ("1. Hoe.\n2. **Axe.**", "in another order", "1. **Axe.**\n2. Hoe."),

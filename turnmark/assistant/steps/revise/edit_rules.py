@@ -106,6 +106,7 @@ class Section:
         return "\n".join(filter(None, (self.head, self.body))) if self.body.strip() else ""
 
 
+_QUOTE_MARK = re.compile(r"^> ?", re.MULTILINE)
 _DOUBTS = UNSURE_TEXT, UNSURE_PART_TEXT
 
 
@@ -141,6 +142,8 @@ def apply_requests(previous: str, requests: Sequence[EditRequest], is_complete: 
     """
     text = previous if requests else ""
     for request in requests:
+        if request.kind in ("list", "table"):
+            text = _QUOTE_MARK.sub("", text)  # items and rows are no quotations
         sections = sections_of(text, is_complete)
         if request.kind in ("only", "without"):
             sections = _select(sections, request)
