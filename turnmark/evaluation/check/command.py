@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar
+
 import typer
 
 from turnmark.assistant.config import with_index, without_index
 from turnmark.core.console import notify, print_json
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import RequestCommand, command_from
+from turnmark.core.record import Record
 from turnmark.evaluation.check.request import CheckRequest
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+R = TypeVar("R", bound=Record)
 
 
 def run(request: CheckRequest, errors: ErrorCollector) -> None:
@@ -29,49 +39,33 @@ def run(request: CheckRequest, errors: ErrorCollector) -> None:
 
 
 def _check_index(request: CheckRequest, errors: ErrorCollector) -> None:
+    """Ask questions that are made for the index."""
+    from turnmark.evaluation.check.console_report import show_check
     from turnmark.evaluation.check.index_check import plan_check, run_check
 
     for name in ("answers", "fail_under", "junit"):
         if name in request.typed:
             errors.add(f"--{name.replace('_', '-')} needs --questions FILE")
     checked = plan_check(request, errors)
-    try:
+    with _kept(f"the results so far are in {checked.out}"):
         result, gave_up = run_check(checked)
-    except KeyboardInterrupt:
-        notify(f"the results so far are in {checked.out}; the same command continues")
-        raise
-    if request.as_json:
-        print_json(result.model_dump(mode="json"))
-    else:
-        from rich.console import Console
-
-        from turnmark.evaluation.check.console_report import show_check
-
-        show_check(result, Console())
+    _print(request, result, show_check)
     if gave_up:
         raise TurnmarkError(f"{result.failed} questions failed; the same command tries them again")
 
 
 def _check_questions(request: CheckRequest, errors: ErrorCollector) -> None:
     """Ask your own questions; exit with 1 if a figure is below its threshold."""
-    from rich.console import Console
-
     from turnmark.evaluation.check.own_questions.junit import write_junit
     from turnmark.evaluation.check.own_questions.questions_check import missed_thresholds, plan_questions, run_questions
     from turnmark.evaluation.check.own_questions.questions_report import show_questions
 
     checked = plan_questions(request, errors)
-    try:
+    with _kept(f"the replies so far are in {checked.plan.folder}"):
         result, gave_up = run_questions(checked)
-    except KeyboardInterrupt:
-        notify(f"the replies so far are in {checked.plan.folder}; the same command continues")
-        raise
     if request.junit is not None:
         write_junit(result, request.junit)
-    if request.as_json:
-        print_json(result.model_dump(mode="json"))
-    else:
-        show_questions(result, Console())
+    _print(request, result, show_questions)
     missed = list(missed_thresholds(result, checked.thresholds))
     if gave_up:
         missed.append(f"{result.failed} questions have no reply; the same command asks them again")
@@ -81,23 +75,35 @@ def _check_questions(request: CheckRequest, errors: ErrorCollector) -> None:
 
 def _check_users(request: CheckRequest, errors: ErrorCollector) -> None:
     """Let simulated users talk to the assistant."""
-    from rich.console import Console
-
     from turnmark.evaluation.check.simulation.users_check import plan_users, run_users
     from turnmark.evaluation.check.simulation.users_report import show_users
 
     checked = plan_users(request, errors)
-    try:
+    with _kept(f"the conversations so far are in {checked.plan.folder}"):
         result, gave_up = run_users(checked)
+    _print(request, result, show_users)
+    if gave_up:
+        raise TurnmarkError("conversations failed; the same command tries them again")
+
+
+@contextmanager
+def _kept(what: str) -> Iterator[None]:
+    """Say on Ctrl-C that the finished work is kept."""
+    try:
+        yield
     except KeyboardInterrupt:
-        notify(f"the conversations so far are in {checked.plan.folder}; the same command continues")
+        notify(f"{what}; the same command continues")
         raise
+
+
+def _print(request: CheckRequest, result: R, show: Callable[[R, Console], None]) -> None:
+    """Print a result as JSON or on the screen."""
     if request.as_json:
         print_json(result.model_dump(mode="json"))
     else:
-        show_users(result, Console())
-    if gave_up:
-        raise TurnmarkError("conversations failed; the same command tries them again")
+        from rich.console import Console
+
+        show(result, Console())
 
 
 def _draft_questions(request: CheckRequest, errors: ErrorCollector) -> None:

@@ -45,11 +45,17 @@ def show_check(result: CheckResult, console: Console) -> None:
         console.print(rich_line(line), soft_wrap=True)
 
 
-def _table(result: CheckResult) -> Table:
+def share_table(*more: str) -> Table:
+    """Return a table for shares: name, count, share and interval, and further columns."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
-    for head in ("of", "share", "95%"):
+    for head in ("of", "share", "95%", *more):
         table.add_column(head, justify="right", no_wrap=True)
+    return table
+
+
+def _table(result: CheckResult) -> Table:
+    table = share_table()
     noun = "section" if result.judge is not None else "passage"
     rows = [
         (f"right {noun} among the first three", result.found),
@@ -105,19 +111,20 @@ def _show_question(number: int, one: QuestionResult, console: Console) -> None:
     quoted = one_line(one.question)
     console.print()
     console.print(Text(f"{number}. {quoted}", style="bold"))
-    console.print(_indent(f"{'; '.join(one.why)}"))
+    console.print(indent(f"{'; '.join(one.why)}"))
     label = "hidden" if one.kind == "hidden" else "from"
     passage = ellipsize(" ".join(one.text.split()), PASSAGE_CHARACTERS)
-    console.print(_indent(f"{label}: {one.place}: {passage}", "dim"))
+    console.print(indent(f"{label}: {one.place}: {passage}", "dim"))
     if one.first:
-        console.print(_indent(f"found first: {one.first}", "dim"))
+        console.print(indent(f"found first: {one.first}", "dim"))
     if one.reference:
-        console.print(_indent(f"reference: {ellipsize(' '.join(one.reference.split()), ANSWER_CHARACTERS)}", "dim"))
+        console.print(indent(f"reference: {ellipsize(' '.join(one.reference.split()), ANSWER_CHARACTERS)}", "dim"))
     if one.answer:
-        console.print(_indent(f"answer: {ellipsize(' '.join(one.answer.split()), ANSWER_CHARACTERS)}", "dim"))
+        console.print(indent(f"answer: {ellipsize(' '.join(one.answer.split()), ANSWER_CHARACTERS)}", "dim"))
 
 
-def _indent(text: str, style: str = "") -> Padding:
+def indent(text: str, style: str = "") -> Padding:
+    """Return a line below a question."""
     return Padding(rich_line(text, style), (0, 0, 0, 3))
 
 

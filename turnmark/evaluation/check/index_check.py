@@ -16,6 +16,7 @@ from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.corpora.text.segmentation import comparable_words
 from turnmark.evaluation.benchmarks import index_questions
+from turnmark.evaluation.check.index_runs import eval_request, open_loaded, synth_request
 from turnmark.evaluation.check.judged_figures import (
     AGREEMENT_NAME,
     MIN_AGREEMENT,
@@ -35,14 +36,12 @@ from turnmark.evaluation.runs.request_options import make_request
 from turnmark.evaluation.storage.corpus_passages import HIDDEN_SUFFIX, CorpusTexts, span_of
 from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder, now, open_folder, stored_manifest
-from turnmark.evaluation.synth.request import SynthRequest
 from turnmark.evaluation.synth.synthesis_folder import SynthManifest, passage_of
 from turnmark.evaluation.synth.synthesis_run import SynthReport, plan_synthesis, synthesize
 from turnmark.evaluation.tasks.request import EvalRequest, command_line
 from turnmark.retrieval.index.changed_copy import copy_with_texts
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
-from turnmark.retrieval.types import Query, Retriever
 
 UNKNOWN_SHARE = 8 / 30
 """Share of the questions that are asked again with their sections hidden."""
@@ -104,24 +103,14 @@ def run_check(checked: CheckPlan) -> tuple[CheckResult, bool]:
 
 def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: str | None) -> EvalRequest:
     """Return the request of the run over the questions, without its data."""
-    embedder = index.manifest.embedder if index is not None else None
     changed = {"retriever": retriever} if retriever else {}
-    return make_request(
-        {
-            **request.assistant.model_dump(exclude={"index"}),
-            **changed,
-            "benchmark": index_questions.QUESTIONS_BENCHMARK,
-            "setting": "rag",
-            "counterfactual": True,
-            "judge": (support_judge(request.judge),),
-            "embedder": embedder.spec if embedder is not None else None,
-            "concurrency": request.concurrency,
-            "max_failures": request.max_failures,
-            "budget": request.budget,
-            "command": command_line(),
-        },
-        ErrorCollector(),
-    )
+    asked = {
+        "benchmark": index_questions.QUESTIONS_BENCHMARK,
+        "setting": "rag",
+        "counterfactual": True,
+        "judge": (support_judge(request.judge),),
+    }
+    return eval_request(request, index, changed | asked)
 
 
 def _run(
@@ -130,14 +119,12 @@ def _run(
     """Run the unfinished samples in a folder of the check, over an index instead of a passage file."""
     made = plan_run(request)
     digest = made.folder.name.rpartition("-")[2]
-
-    def open_corpus(_: str) -> tuple[Retriever, str]:
-        index = opened()
-        retriever = open_retriever(checked.retriever, index)
-        retriever.search([Query(text="load the models")], 1)
-        return retriever, index.manifest.fingerprint()
-
-    made = replace(made, folder=checked.out / f"{name}-{digest}", open_corpus=open_corpus, elsewhere=spent)
+    made = replace(
+        made,
+        folder=checked.out / f"{name}-{digest}",
+        open_corpus=lambda _: open_loaded(checked.retriever, opened()),
+        elsewhere=spent,
+    )
     return _CheckRun(made, *run_plan(made))
 
 
@@ -360,16 +347,7 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
 def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | None, bool]:
     """Write the missing questions. Return None if another model has written them; they are then used unchanged."""
     request, folder = checked.request, checked.out / QUESTIONS
-    synth = SynthRequest(
-        index=request.index,
-        n=wanted,
-        generator=request.assistant.generator,
-        seed=request.seed,
-        concurrency=request.concurrency,
-        max_failures=request.max_failures,
-        budget=request.budget,
-        out=folder,
-    )
+    synth = synth_request(request, wanted, folder)
     stored = stored_manifest(folder, SynthManifest)
     if stored is not None and stored.ended is not None and index_questions.has_questions(folder):
         from turnmark.assistant.llm.generators.registry import open_generator

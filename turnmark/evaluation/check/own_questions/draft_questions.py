@@ -20,10 +20,10 @@ from turnmark.core.home import write_atomic
 from turnmark.corpora.text.segmentation import ends_with_question_mark, sentences, strip_inline_markdown, words
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks import index_questions
+from turnmark.evaluation.check.index_runs import synth_request
 from turnmark.evaluation.check.own_questions.question_file import COLUMNS
 from turnmark.evaluation.check.request import CheckRequest
 from turnmark.evaluation.storage.corpus_passages import span_of
-from turnmark.evaluation.synth.request import SynthRequest
 from turnmark.evaluation.synth.synthesis_run import plan_synthesis, synthesize
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 
@@ -82,16 +82,7 @@ def draft_questions(draft: QuestionDraft) -> int:
 
 def _from_model(draft: QuestionDraft) -> Iterator[Mapping[str, str]]:
     request, folder = draft.request, Path("checks") / f"{draft.index.manifest.name}-draft"
-    synth = SynthRequest(
-        index=request.index,
-        n=draft.count,
-        generator=request.assistant.generator,
-        seed=request.seed,
-        concurrency=request.concurrency,
-        max_failures=request.max_failures,
-        budget=request.budget,
-        out=folder,
-    )
+    synth = synth_request(request, draft.count, folder)
     synthesize(plan_synthesis(synth, index_questions.QuestionSynthesis(), ErrorCollector()))
     for task in index_questions.read_questions(folder) if index_questions.has_questions(folder) else ():
         span = span_of(task.contexts[0].document_id)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich import box
 from rich.console import Console
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from turnmark.core.untrusted import ellipsize, one_line, rich_line
 from turnmark.evaluation.calls.cost_estimates import usage_words
-from turnmark.evaluation.check.console_report import ANSWER_CHARACTERS, share_cells
+from turnmark.evaluation.check.console_report import ANSWER_CHARACTERS, indent, share_cells, share_table
 from turnmark.evaluation.check.own_questions.questions_check import (
     FIGURES,
     EarlierRun,
@@ -39,10 +37,7 @@ def show_questions(result: QuestionsResult, console: Console) -> None:
 
 
 def _table(result: QuestionsResult) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
-    for head in ("of", "share", "95%", *(("before",) if result.earlier else ())):
-        table.add_column(head, justify="right", no_wrap=True)
+    table = share_table(*(("before",) if result.earlier else ()))
     for figure, part in result.figures.items():
         before = [_share_before(result.earlier, figure)] if result.earlier else []
         table.add_row(f"{figure}: {FIGURES[figure]}", *share_cells(part), *before)
@@ -57,15 +52,11 @@ def _share_before(earlier: EarlierRun, figure: str) -> str:
 def _show_question(one: QuestionOutcome, console: Console) -> None:
     console.print()
     console.print(Text(f"{one.place}: {one_line(one.question)}", style="bold"))
-    console.print(_indent("; ".join(one.why)))
+    console.print(indent("; ".join(one.why)))
     found = f"found ({one.decision or 'no decision'}): {ellipsize(' '.join(one.answer.split()), ANSWER_CHARACTERS)}"
-    console.print(_indent(found, "dim"))
+    console.print(indent(found, "dim"))
     if one.documents:
-        console.print(_indent(f"first documents: {', '.join(one.documents)}", "dim"))
-
-
-def _indent(text: str, style: str = "") -> Padding:
-    return Padding(rich_line(text, style), (0, 0, 0, 3))
+        console.print(indent(f"first documents: {', '.join(one.documents)}", "dim"))
 
 
 def _ending(result: QuestionsResult) -> Iterator[str]:
