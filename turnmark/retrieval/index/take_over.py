@@ -1,4 +1,4 @@
-"""Takes over what an earlier generation has without embedding it again, for other settings or to compact an index."""
+"""Reuses the passages and vectors of an earlier generation, for other settings or to compact an index."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ NO_DOCUMENT = "in none of"
 
 
 def is_count_of_nothing(passage: Passage) -> bool:
-    """Return whether a source counts something that no document has."""
+    """Return whether a source is a count with the result zero."""
     return passage.id.startswith(COUNT_ID) and f": {NO_DOCUMENT}" in passage.title
 
 

@@ -135,7 +135,7 @@ class CompoundQA(Task):
         self._several = len({file.capability for file in of_types}) > 1
 
     def warn_of(self, metrics: Metrics) -> Iterator[str]:
-        """See `Task.warn_of`: a judge whose winner depends on the order, or that never decides, tells nothing."""
+        """Warn of judges whose verdicts carry no information: they depend on the order, or never decide."""
         flips, first, wins = (metrics.get(f"{WIN_RATE}{part}") for part in (FLIPS, FIRST, ""))
         if flips is not None and flips.n and (flips.mean or 0.0) >= MAX_FLIPS:
             count = round((flips.mean or 0.0) * flips.n)
