@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 
 import turnmark as tm
 from tests.conftest import ROOT
 from tests.heavy import HEAVY
+from tests.patience import PATIENCE
+from turnmark.assistant.llm.calls.cancellation import TurnStopped, current_stop
 from turnmark.assistant.llm.calls.protocols import Completion, PromptMessage
 from turnmark.retrieval.types import Hit, Query
 
@@ -44,7 +49,7 @@ def test_import_loads_nothing_heavy_and_every_public_name_exists() -> None:
     assert ran.stdout.splitlines() == ["[]", "True"]
     with pytest.raises(AttributeError, match="no attribute 'Indexx'"):
         _ = tm.Indexx
-    assert set(tm.__all__) <= set(dir(tm))
+    assert sorted(tm.__all__) == dir(tm)
 
 
 def test_builds_opens_and_searches_an_index(notes: Path) -> None:
@@ -58,6 +63,11 @@ def test_builds_opens_and_searches_an_index(notes: Path) -> None:
     (hit,) = index.search("descale the kettle", top_k=1, retriever="bm25")
     assert hit.passage.document == "kettle.md"
     assert index.search("descale the kettle", retriever="bm25", where={"path": "stove*"}) == []
+    assert [each.document for each in index.documents()] == ["kettle.md", "stove.md"]
+    assert [(each.title, each.matches) for each in index.documents("flue")] == [("Stove", 1)]
+    assert index.documents(where={"path": "pump*"}) == []
+    with pytest.raises(tm.TurnmarkError, match="'colour'"):
+        index.documents(where={"colour": "red"})
 
 
 def test_reports_what_is_wrong_with_an_index(notes: Path) -> None:
@@ -87,6 +97,41 @@ def test_holds_a_conversation(assistant: tm.Assistant) -> None:
     assert "Fold the dough four times" in second.text
     assert chat.replies == [first, second]
     assert [message.role for message in chat.history] == ["user", "assistant"] * 2
+
+
+def test_one_question_needs_no_conversation(assistant: tm.Assistant) -> None:
+    alone = assistant.ask("How often is the dough folded?")
+    assert alone.answer == assistant.reply([], "How often is the dough folded?").answer
+    awaited = asyncio.run(assistant.areply([], "How often is the dough folded?"))
+    assert (awaited.answer, awaited.citations) == (alone.answer, alone.citations)
+
+
+def test_canceled_reply_stops_its_turn(notes: Path) -> None:
+    tm.Index.build(notes, "notes", retriever="bm25")
+    generator = SlowKettle()
+    assistant = tm.Assistant("notes", generator, retriever="bm25")
+
+    async def cancel() -> None:
+        task = asyncio.create_task(assistant.areply([], "How is the kettle descaled?"))
+        await asyncio.to_thread(generator.called.wait, PATIENCE)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(cancel())
+    assert generator.stopped.is_set()
+
+
+def test_notebook_shows_answer_and_sources_as_harmless_markdown(notes: Path) -> None:
+    (notes / "kettle.md").write_text(
+        "# Kettle ![x](http://e.example/p)\n\nDescale the *kettle* with vinegar <b>now</b>.\n"
+    )
+    tm.Index.build(notes, "notes", retriever="bm25")
+    shown = tm.Assistant("notes").ask("How do I descale the kettle?")._repr_markdown_()
+    assert "vinegar" in shown
+    assert "\\[1\\] Kettle" in shown
+    assert "![" not in shown
+    assert "<b>" not in MarkdownIt().render(shown)
 
 
 def test_streamed_turn_ends_in_the_same_reply_and_abandoned_turn_is_not_recorded(assistant: tm.Assistant) -> None:
@@ -122,6 +167,23 @@ class Kettle(tm.Retriever):
     def complete(self, messages: Sequence[PromptMessage], **_: object) -> Completion:
         self.prompts.append(messages[-1].content)
         raise tm.TurnmarkError("the kettle does not answer")
+
+
+class SlowKettle(Kettle):
+    """A generator that replies only when it is stopped."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called, self.stopped = threading.Event(), threading.Event()
+
+    def complete(self, messages: Sequence[PromptMessage], **_: object) -> Completion:
+        self.called.set()
+        try:
+            current_stop().wait(PATIENCE)
+        except TurnStopped:
+            self.stopped.set()
+            raise
+        raise tm.TurnmarkError("nobody stopped the kettle")
 
 
 def test_uses_a_custom_retriever_unchanged(notes: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 import turnmark as tm
 from turnmark.corpora.tables.data_tables import LARGE_CELLS
 from turnmark.retrieval.collection import Collection
-from turnmark.retrieval.index.document_list import list_documents
 from turnmark.retrieval.storage.filters import parse_where
 from turnmark.retrieval.tables.row_finder import EXAMPLES
 
@@ -153,10 +152,10 @@ def test_lines_from_rows_name_the_columns(index: tm.Index) -> None:
 
 
 def test_documents_with_words_include_those_with_a_row(index: tm.Index) -> None:
-    [found] = list_documents(index, "zebra")
+    [found] = index.documents("zebra")
     assert (found.document, found.matches) == ("orders.csv", 1)
     number = 10_990
-    assert list_documents(index, f"the PO-{number}")[0].matches == 1
+    assert index.documents(f"the PO-{number}")[0].matches == 1
 
 
 def test_mentions_in_rows_are_counted_without_a_model(index: tm.Index) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from turnmark.core.record import Record
+from turnmark.core.untrusted import escape_markdown, escape_markdown_line, make_printable
 from turnmark.corpora.types import Message
 from turnmark.retrieval.tables.table_records import Basis
 
@@ -228,6 +229,15 @@ class Reply(Record):
 
     def __str__(self) -> str:
         return self.answer
+
+    def _repr_markdown_(self) -> str:
+        """Show the answer and its sources in a notebook; text of documents and models is never run or loaded."""
+        answer = escape_markdown(make_printable(self.answer)).replace("\n", "  \n")
+        sources = []
+        for source in self.citations:
+            place = [source.title, source.section, f"page {source.page}" if source.page else ""]
+            sources.append(f"\\[{source.n}\\] {escape_markdown_line(' › '.join(filter(None, place)))}  ")
+        return "\n".join([answer, "", *sources])
 
     @property
     def text(self) -> str:

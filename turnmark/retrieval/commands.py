@@ -467,7 +467,7 @@ class DocumentsRequest(Request):
 
 def run_documents(request: DocumentsRequest, errors: ErrorCollector) -> None:
     """List the documents of an index: title, path, date, number of passages and language."""
-    from turnmark.retrieval.index.document_list import document_table, list_documents
+    from turnmark.retrieval.index.document_list import document_table
     from turnmark.retrieval.index.index_api import Index
     from turnmark.retrieval.search.opened_index import only_index
 
@@ -485,7 +485,7 @@ def run_documents(request: DocumentsRequest, errors: ErrorCollector) -> None:
     if request.why is not None:
         _explain_file(index, request, where)
         return
-    documents = list_documents(index, where=where)
+    documents = index.documents(where=where)
     if request.as_json:
         listed = [each.model_dump(mode="json", exclude={"matches"}) for each in documents]
         print_json({"index": index.name, "documents": listed})

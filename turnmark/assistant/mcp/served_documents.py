@@ -24,7 +24,6 @@ from turnmark.core.untrusted import valid_text
 from turnmark.corpora.text.segmentation import fold_name
 from turnmark.corpora.types import CONTINUED_MARK, Passage, without_continued
 from turnmark.retrieval.file_account import quote_name, similar_names
-from turnmark.retrieval.index.document_list import list_documents
 from turnmark.retrieval.storage.passage_store import DocumentEntry
 from turnmark.retrieval.types import Query
 
@@ -103,7 +102,7 @@ class ServedDocuments:
         """List the documents of an index, or those with a passage that contains all of the given words."""
         name = self.indexes.name(arguments.index)
         index = self.indexes.index(name)
-        matching = list_documents(index, arguments.words, arguments.where)
+        matching = index.documents(arguments.words, arguments.where)
         return DocumentsResult(
             index=name,
             words=arguments.words,

@@ -12,8 +12,8 @@ from pydantic import AfterValidator, Field, PlainValidator, model_validator
 from turnmark.assistant.types import Checks, Citation, Decision, ProcedureStep, Reply, SubQuestion, Usage
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
-from turnmark.retrieval.index.document_list import DocumentMatch
 from turnmark.retrieval.storage.filters import WHERE_KEYS, Where, parse_where
+from turnmark.retrieval.storage.passage_store import DocumentMatch
 from turnmark.retrieval.types import Hit
 
 MAX_HITS = 100

@@ -40,7 +40,7 @@ from turnmark.core.errors import RequestError, TurnmarkError, nearest_name
 from turnmark.core.home import write_atomic
 from turnmark.core.plural import count_phrase
 from turnmark.core.untrusted import make_printable, one_line, valid_text
-from turnmark.retrieval.index.document_list import document_table, list_documents
+from turnmark.retrieval.index.document_list import document_table
 from turnmark.retrieval.storage.filters import parse_where
 
 KEY_HELP = """\
@@ -319,7 +319,7 @@ def show_documents(chat: TerminalChat, words: str) -> None:
     index = chat.assistant.index
     if index is None:
         raise RequestError("this chat has no index")
-    documents = list_documents(index, words)
+    documents = index.documents(words)
     chat.console.print(document_table(documents[:MAX_SHOWN_DOCUMENTS]))
     more = len(documents) - MAX_SHOWN_DOCUMENTS
     if more > 0:

@@ -32,7 +32,6 @@ from turnmark.assistant.serving.served_models import ServedModel, ServedModels
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.assistant.types import Reply
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.retrieval.index.document_list import list_documents
 from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.search.opened_index import StoredIndex
 from turnmark.retrieval.storage.passage_store import DocumentEntry
@@ -44,7 +43,7 @@ FileState = Literal["current", "changed", "missing"]
 
 def describe_documents(index: Index, parameters: Mapping[str, str]) -> dict[str, Any]:
     """List the documents of an index. With the parameter `words`, list those with a passage that contains all words."""
-    documents = list_documents(index, parameters.get("words", ""))
+    documents = index.documents(parameters.get("words", ""))
     listed = documents[:MAX_LISTED_DOCUMENTS]
     data = [{**each.model_dump(mode="json"), "state": _state(index, each)} for each in listed]
     return {"object": "list", "data": data, "total": len(documents)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from turnmark.assistant.config import (
     MAX_HISTORY_MESSAGES,
     AssistantConfig,
 )
-from turnmark.assistant.llm.calls.cancellation import Stop, stream_turn
+from turnmark.assistant.llm.calls.cancellation import Stop, stop_context, stream_turn
 from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.calls.reply_normalizer import normalize_replies
 from turnmark.assistant.llm.calls.tracing import tracing_to
@@ -162,6 +163,23 @@ class Assistant:
     def chat(self) -> Chat:
         """Start a new conversation."""
         return Chat(self)
+
+    def ask(self, question: str) -> Reply:
+        """Answer one question, without a conversation."""
+        return self.reply((), question)
+
+    async def areply(self, history: Sequence[Message], message: str) -> Reply:
+        """Reply to a message as `reply` does, in a thread of its own; canceling the task stops the turn."""
+        stop = Stop()
+
+        def run() -> Reply:
+            with stop_context(stop):
+                return self.reply(history, message, on_event=lambda _: stop.check())
+
+        try:
+            return await asyncio.to_thread(run)
+        finally:
+            stop.set()
 
     def reply(
         self,

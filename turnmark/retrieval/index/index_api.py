@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.specs import Spec
+from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.types import Passage, Problem
 from turnmark.retrieval.embedding.embedders import Embedder
 from turnmark.retrieval.index.build import build_index
@@ -37,11 +39,13 @@ from turnmark.retrieval.search.opened_index import (
 from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
 from turnmark.retrieval.storage.filters import GivenWhere, Where, in_index, parse_where
 from turnmark.retrieval.storage.manifest import ModelInfo
-from turnmark.retrieval.storage.passage_store import Passages
+from turnmark.retrieval.storage.passage_store import DocumentMatch, Passages
 from turnmark.retrieval.storage.picture_store import JointPictures, PictureStore
 from turnmark.retrieval.types import Hit, Query, Retriever
 
 T = TypeVar("T")
+MAX_WORDS_CHARACTERS = 80
+"""Length to which words are cut in a message."""
 
 
 class Index(SearchableIndex):
@@ -164,6 +168,31 @@ class Index(SearchableIndex):
         opened = self._retrievers[spec]
         (hits,) = opened.search([Query(text=opened.respell(query), where=parse_where(where))], top_k)
         return [hit.model_copy(update={"passage": hit.passage.as_stored()}) for hit in hits]
+
+    def documents(self, words: str = "", where: GivenWhere = ()) -> list[DocumentMatch]:
+        """Return the documents by id, or those with a passage that contains all of the words, best match first.
+
+        Args:
+            words: compared by word stem, as in a search; "" for all documents.
+            where: a filter, as in `search`.
+        """
+        conditions = parse_where(where)
+        self.check_where(conditions)
+        entries = self.store.documents(self.only(conditions))
+        if not words.strip():
+            return [DocumentMatch(**entry.model_dump()) for entry in entries]
+        if not self.bm25.analyze(words):
+            shown = ellipsize(one_line(words), MAX_WORDS_CHARACTERS)
+            raise RequestError(f"words: {shown!r} contains only words that are too common; use rarer ones")
+        counts = Counter(self.store.documents_of(self.bm25.rows_with(words)))
+        for finder in self.row_finders:
+            counts.update(finder.counts(words))
+        matching = [
+            DocumentMatch(**entry.model_dump(), matches=counts[entry.document])
+            for entry in entries
+            if entry.document in counts
+        ]
+        return sorted(matching, key=lambda match: (-(match.matches or 0), match.document))
 
     def part(self, name: str) -> StoredIndex | None:
         """Return the stored index of a passage or citation by its field `index`, or None if it is not searched here.

@@ -56,6 +56,16 @@ class DocumentEntry(Record):
     language: str = Field(default="", description="code of its language, e.g. en; empty if unknown")
 
 
+class DocumentMatch(DocumentEntry):
+    """A document in a list."""
+
+    matches: int | None = Field(
+        default=None,
+        description="number of its passages and rows of large tables that contain all of the words; "
+        "null: no words were given",
+    )
+
+
 class StoredText(NamedTuple):
     """The fields of a passage that a scan needs."""
 
