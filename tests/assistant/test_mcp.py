@@ -176,9 +176,9 @@ def test_computes_over_the_tables_of_an_index(home, tmp_path):
         listed = await called(client, "tables", words="miller")
         [table] = listed["tables"]
         assert (table["name"], table["document"], table["rows"], listed["of"]) == ("orders", "orders.csv", 6, 1)
-        assert table["columns"][2] | {"label": ""} == {
-            "name": "amount", "label": "", "type": "real", "unit": "€", "text_name": "amount_text", "unparsed": 0,
-            "remarks": [], "low": 10.5, "high": 60.5, "values": [],
+        assert table["columns"][2] == {
+            "name": "amount", "label": "Amount", "type": "real", "unit": "€", "text_name": "amount_text",
+            "low": 10.5, "high": 60.5,
         }  # fmt: skip
         assert table["first_rows"][0] == ["2024-01-01", "Miller", "10.50 €"]
         assert (await called(client, "tables", words="zebra"))["tables"] == []
@@ -190,6 +190,25 @@ def test_computes_over_the_tables_of_an_index(home, tmp_path):
         assert kind == "request"
         assert "amount" in message
         assert (await mistake(client, "sql", statement="DROP TABLE orders"))[0] == "request"
+
+    assert "Traceback" not in over_stdio(home, work, "--index", "n")
+
+
+@pytest.mark.server
+def test_describes_the_tables_that_fit_and_names_the_others(home, tmp_path):
+    folder = notes(tmp_path, kettle="# Kettle\n\nThe kettle is red.\n")
+    columns = ",".join(f"Measured value {n}" for n in range(12))
+    for number in range(30):
+        rows = "".join(f"{','.join(str(number + n + row) for n in range(12))}\n" for row in range(5))
+        (folder / f"series-{number:02}.csv").write_text(f"{columns}\n{rows}", encoding="utf-8")
+    build_index(folder, "n", retriever="bm25")
+
+    async def work(client: Client) -> None:
+        listed = await called(client, "tables")
+        assert 1 <= len(listed["tables"]) < 10
+        assert len(json.dumps(listed["tables"])) < 5000
+        assert [each["name"] for each in listed["tables"]] + listed["further"] == [f"series_{n:02}" for n in range(30)]
+        assert (listed["total"], listed["left_out"]) == (30, 0)
 
     assert "Traceback" not in over_stdio(home, work, "--index", "n")
 

@@ -16,8 +16,10 @@ from turnmark.retrieval.tables.sql_queries import MAX_ROWS
 from turnmark.retrieval.tables.table_records import Basis, StoredTable
 from turnmark.retrieval.tables.table_store import TableStore
 
-MAX_LISTED_TABLES, MAX_SAMPLE_ROWS = 20, 3
-"""Maximum tables that `tables` describes, and the rows of each."""
+MAX_LISTED_TABLES, MAX_LISTED_NAMES, MAX_SAMPLE_ROWS = 20, 50, 3
+"""Maximum tables that `tables` describes, maximum others that it only names, and the rows of each."""
+MAX_LISTED_CHARS = 4_000
+"""Maximum length of the JSON of the described tables, about 1,000 tokens; one table is always described."""
 MAX_LISTED_ROWS = 10_000
 """Maximum rows that one call of `sql` returns, for whole lists."""
 
@@ -58,6 +60,7 @@ class TablesResult(Record):
     tables: tuple[DescribedTable, ...] = Field(description="if words were given, the best matches come first")
     total: int = Field(description="number of tables that match, listed or not")
     of: int = Field(description="number of tables in the index")
+    further: tuple[str, ...] = Field(description="names of matching tables that did not fit; words describe them")
     left_out: int = Field(description="number of matching tables that are not listed")
 
 
@@ -90,19 +93,24 @@ class ServedTables:
         words = valid_text(arguments.words).strip()
         self.indexes.index(name).check_where(arguments.where)
         found = store.find(words, arguments.where)
-        described = [
-            DescribedTable(
-                **dict(table), first_rows=tuple(store.first_rows(table, MAX_SAMPLE_ROWS, shown=True)), lacks=lacks
-            )
-            for table, lacks in found[:MAX_LISTED_TABLES]
-        ]
+        described: list[DescribedTable] = []
+        room = MAX_LISTED_CHARS
+        for table, lacks in found[:MAX_LISTED_TABLES]:
+            rows = tuple(store.first_rows(table, MAX_SAMPLE_ROWS, shown=True))
+            each = DescribedTable(**dict(table), first_rows=rows, lacks=lacks)
+            room -= len(each.model_dump_json())
+            if described and room < 0:
+                break
+            described.append(each)
+        further = [table.name for table, _ in found[len(described) : len(described) + MAX_LISTED_NAMES]]
         return TablesResult(
             index=name,
             words=arguments.words,
             tables=tuple(described),
             total=len(found),
             of=len(store.tables()),
-            left_out=len(found) - len(described),
+            further=tuple(further),
+            left_out=len(found) - len(described) - len(further),
         )
 
     def sql(self, arguments: SqlArguments) -> SqlResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import not_
 from pathlib import Path
 
 from pydantic import Field
@@ -18,27 +19,31 @@ MAX_WHOLE_ROWS = 60
 """Maximum rows of a table that is shown as a whole. One with more rows is a long table."""
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class TableColumn(Record):
-    """A column of a stored table."""
+    """A column of a stored table. What does not apply to it is left out of its JSON."""
 
     name: str
     """Name in SQL."""
     label: str
     """Label as displayed."""
     type: ColumnKind
-    unit: str = ""
+    unit: str = Field(default="", exclude_if=not_)
     """Unit of the numbers, such as "%" or "€"; empty if they have none."""
-    text_name: str = ""
+    text_name: str = Field(default="", exclude_if=not_)
     """Name of the column with the cells as displayed; empty for text columns, which contain them."""
-    unparsed: int = 0
+    unparsed: int = Field(default=0, exclude_if=not_)
     """Number of filled cells that are no number (or date) and therefore NULL."""
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """What a reader of its numbers should know: which of them count as missing, several units, numbers not exact."""
-    low: CellValue = None
+    low: CellValue = Field(default=None, exclude_if=_is_none)
     """Smallest value of a column that is not text, without totals."""
-    high: CellValue = None
+    high: CellValue = Field(default=None, exclude_if=_is_none)
     """Largest value of such a column."""
-    values: tuple[str, ...] = ()
+    values: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """All different texts of a column of text, if they are few and short; otherwise empty."""
 
 
