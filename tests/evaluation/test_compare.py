@@ -11,14 +11,11 @@ from lxml import html
 from tests.evaluation.compared import HEADLINE, IDS, facts_of, shifted, write_run
 from tests.evaluation.reported import golden
 from turnmark.core.errors import RequestError
-from turnmark.evaluation.calls.judgment_store import StoredJudgment
 from turnmark.evaluation.comparison.comparison_tables import comparison_markdown as markdown
 from turnmark.evaluation.comparison.comparison_tables import comparison_page as page
 from turnmark.evaluation.comparison.run_comparison import RunComparison as Comparison
 from turnmark.evaluation.comparison.run_comparison import compare_runs as compare
-from turnmark.evaluation.scores.published_results import published_facts
 from turnmark.evaluation.scores.score_tally import FACTS_FILE, read_facts, write_facts
-from turnmark.evaluation.storage.journal import json_line
 
 
 def test_differences_match_numpy(three_runs):
@@ -108,36 +105,6 @@ def test_third_run_does_not_change_the_comparison_of_the_first_two(tmp_path):
     assert (change.run, change.n, change.clusters) == ("C", 9, 3)
     assert [change.run for change in together.metrics["token_recall"].changes] == ["B"]
     assert together.n == 9
-
-
-def test_samples_left_out_are_reported_if_they_are_not_spread_like_the_rest(tmp_path):
-    clapnq = [name for name in IDS if facts_of(name).labels["domain"] == ("clapnq",)]
-    fiqa = [name for name in IDS if name not in clapnq]
-    whole = write_run(tmp_path / "a", shifted(0))
-    notes = " ".join(compare([whole, write_run(tmp_path / "b", shifted(0.1, ids=fiqa))]).notes)
-    assert "9 samples of A are not in B and are left out" in notes
-    assert "not spread like the rest: domain clapnq (9 of these 9, but 0 of the 9 others)" in notes
-    failing = {name: "no answer" if name in clapnq else value for name, value in shifted(0.1)["rouge_l.word"].items()}
-    failed = write_run(tmp_path / "d", {"rouge_l.word": failing}, failed=clapnq)
-    notes = " ".join(compare([whole, failed]).notes)
-    assert "9 samples failed in B and are left out these samples are not spread like the rest: domain clapnq" in notes
-    spread = [name for name in IDS if name.endswith(("1", "2"))]
-    assert "not spread" not in " ".join(compare([whole, write_run(tmp_path / "c", shifted(0.1, ids=spread))]).notes)
-
-
-def test_missing_and_failed_samples_count_as_zero_on_request(tmp_path):
-    values = shifted(0.2)["rouge_l.word"]
-    first = write_run(tmp_path / "a", {"rouge_l.word": values})
-    lacking, failed = IDS[-1], IDS[-2]
-    second_values = {
-        name: "no answer" if name == failed else value for name, value in values.items() if name != lacking
-    }
-    second = write_run(tmp_path / "b", {"rouge_l.word": second_values})
-    assert compare([first, second]).metrics["rouge_l.word"].changes[0].difference == 0
-    for runs, sign in (([first, second], -1), ([second, first], 1)):
-        change = compare(runs, "zero").metrics["rouge_l.word"].changes[0]
-        assert (change.n, change.left_out) == (17, 0)
-        assert change.difference == pytest.approx(sign * (values[lacking] + values[failed]) / 17)
 
 
 def test_precision_is_over_the_predictions_of_each_run(tmp_path):
@@ -352,43 +319,3 @@ def test_another_folder_or_other_files_of_queries_are_not_other_data(tmp_path):
     other = write_run(tmp_path / "c", shifted(0), data=data)
     with pytest.raises(RequestError, match="other data"):
         compare([runs[0], other])
-
-
-def judged(run, judge, values, measure="judge_score", **also):
-    """Add what a judge said of some samples of a run; None: it failed."""
-    with open(run / "judgements.jsonl", "a", encoding="utf-8") as file:
-        for name, value in values.items():
-            file.write(json_line(StoredJudgment(
-                key=f"{judge} {name} {measure}", id=name, measure=measure, judge=judge, value=value,
-                status="failed" if value is None else "scored", reason="it broke", also={} if value is None else also,
-            )))  # fmt: skip
-    return run
-
-
-def test_judges_of_table_4_rank_the_systems_alike(tmp_path, turnmark):
-    runs = {}
-    for fact in published_facts():
-        if fact.benchmark == "inscoqa" and fact.part == {"split": "validation"}:
-            if fact.system not in runs:
-                path, answers = tmp_path / str(len(runs)), dict.fromkeys(IDS[:4], fact.system)
-                runs[fact.system] = write_run(path, shifted(0, ids=IDS[:4]), answers=answers)
-            (judge,) = fact.instruments["judge_score"].judges
-            means = dict.fromkeys(IDS[:4], fact.metrics["judge_score"])
-            judged(runs[fact.system], judge, means, task_completion=fact.metrics["task_completion"])
-    pairs = compare([*runs.values()]).judges
-    assert [(pair.metric, pair.judges, pair.systems, pair.replies) for pair in pairs] == [
-        (metric, ("GPT-4", "Qwen2-7B-Instruct"), 4, 16) for metric in ("judge_score", "task_completion")
-    ]
-    assert [pair.rank_systems for pair in pairs] == pytest.approx([1.0, 1.0])
-    assert "How similarly two judges rank" in turnmark.ok("compare", *runs.values()).out
-
-
-def test_judge_rank_correlations_match_hand_computed_values(tmp_path):
-    """Replies 1 2 3 4 by one judge, 2 1 3 4 by the other, of the same replies in two runs: 1 - 6 * 2 / (4 * 15)."""
-    one, other, third = (write_run(tmp_path / name, shifted(0, ids=IDS[:4])) for name in "abc")
-    judged(one, "x", dict(zip(IDS, [1, 2, 3, 4], strict=False)))
-    judged(other, "y", dict(zip(IDS, [2, 1, 3, 4], strict=False)), "judge_score[embedded]")
-    judged(third, "y", dict.fromkeys(IDS[:4]))
-    (pair,) = compare([one, other, third]).judges
-    assert (pair.judges, pair.systems, pair.rank_systems, pair.replies) == (("x", "y"), 1, None, 4)
-    assert pair.rank_replies == pytest.approx(1 - 6 * 2 / (4 * 15))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnmark.core.untrusted import ellipsize
-from turnmark.evaluation.comparison.judge_pairs import judge_tables
 from turnmark.evaluation.comparison.paired_statistics import Change, MetricComparison
 from turnmark.evaluation.comparison.run_comparison import SIGNIFICANCE_LEVEL, RunComparison
 from turnmark.evaluation.metric_style import MetricStyle
@@ -82,7 +81,7 @@ def describe(comparison: RunComparison, metrics: int, apart: bool = False) -> Re
     differences = [_differences(comparison, index) for index in other_runs]
     # In the tables of the paper, each run is over all of its samples.
     papers = paper_tables(_summaries(comparison))
-    details = fold_tables((*breakdowns, *papers, *judge_tables(comparison.judges)))
+    details = fold_tables((*breakdowns, *papers))
     return ReportSection(
         _headline(comparison),
         (_runs(comparison), *differences, *details, _tabulate_changed_samples(comparison)),
