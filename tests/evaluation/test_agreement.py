@@ -51,7 +51,7 @@ def of(measured, metric, against, subset="all", systems=None):
 
 def test_means_use_the_medians_of_the_raters(human):
     measured = agreement([human])
-    assert (measured.n, measured.conversations, measured.people) == (36, 4, True)
+    assert (measured.n, measured.conversations) == (36, 4)
     assert measured.properties == (
         "win-rate", "faithfulness", "appropriateness", "naturalness", "completeness", "FANC",
     )  # fmt: skip
@@ -126,18 +126,6 @@ def test_refuses_a_run_of_other_answers(human, tmp_path):
         agreement([human, run])
 
 
-def judged(path, idk):
-    """An official prediction file with scores; every third task is UNANSWERABLE."""
-    rows = [
-        {"task_id": name, "predictions": [{"text": f"answer of {name}"}],
-         "answerability": ["UNANSWERABLE" if index % 3 == 2 else "ANSWERABLE"],
-         "metrics": {"idk_eval": [idk.get(name, 0.0)], "RL_F": index / 20, "RL_F_idk": [0.0]}}
-        for index, name in enumerate(IDS)
-    ]  # fmt: skip
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def test_names_the_reproduced_columns_of_table_6(tmp_path, turnmark):
     """The file's answerable tasks, changed so that naturalness is what Table 6 prints."""
     content = evaluation()
@@ -159,63 +147,11 @@ def test_refuses_answers_rated_in_two_files(human, tmp_path):
         agreement([human, copied])
 
 
-def test_files_and_runs_with_the_same_name_are_separate_systems(tmp_path):
-    """Two files `answers.jsonl` over different tasks were one system, and so were two runs of one name."""
-    first, second = tmp_path / "gpt/answers.jsonl", tmp_path / "llama/answers.jsonl"
-    lines = judged(tmp_path / "all.jsonl", {}).read_text().splitlines(keepends=True)
-    for path, its_lines in ((first, lines[:6]), (second, lines[6:])):
-        path.parent.mkdir()
-        path.write_text("".join(its_lines))
-    measured = agreement([first, second])
-    assert set(measured.systems) == {"gpt/answers", "llama/answers"}
-    assert {(means.system, means.n) for means in measured.means if means.subset == "all"} == {
-        ("gpt/answers", 6), ("llama/answers", len(IDS) - 6),
-    }  # fmt: skip
+def test_runs_with_the_same_name_are_separate_systems(tmp_path):
+    """Two runs of one name were one system."""
     idk = {"idk[embedded]": {name: float(index % 2) for index, name in enumerate(IDS)}}
     runs = [write_run(tmp_path / parent / "run", idk) for parent in ("a", "b")]
     assert {answer.system for answer in gather(runs).answers} == {"a/run", "b/run"}
-
-
-def test_compares_verdicts_with_those_of_another_judge(tmp_path):
-    idk = {name: (1.0 if index % 3 == 2 else 0.5 if index % 3 == 1 else 0.0) for index, name in enumerate(IDS)}
-    file = judged(tmp_path / "official.jsonl", {**idk, IDS[0]: None})
-    ours = {**idk, IDS[3]: 1.0, IDS[1]: 0.0}
-    run = write_run(tmp_path / "ours", {
-        "idk[embedded]": ours, "idk_rate": {name: float(value == 1) for name, value in ours.items()},
-        "rl_f[embedded]": {name: index / 30 for index, name in enumerate(IDS)},
-        "rouge_l.word[lead]": dict.fromkeys(IDS, 0.5),
-    })  # fmt: skip
-    measured = agreement([file, run])
-    assert not measured.people
-    assert sorted(measured.properties) == ["RL_F", "idk_eval"]  # never what is conditioned by another rule
-    assert measured.metrics == ("idk[embedded]", "idk_rate", "rl_f[embedded]")
-    assert measured.notes[0] == "skipped: official.jsonl:1: metrics.idk_eval is no number"
-    by_judge = {(verdict.judge, verdict.against): verdict for verdict in measured.verdicts}
-    two, three = by_judge["idk[embedded]", "idk_eval (yes or not)"], by_judge["idk[embedded]", "idk_eval"]
-    assert (two.n, two.accuracy) == (17, 16 / 17)
-    assert (three.n, three.accuracy) == (17, 15 / 17)
-    assert set(three.labels) == {"yes", "partial", "no"}
-    assert by_judge["idk_rate", "idk_eval (yes or not)"].accuracy == 16 / 17
-    assert ("idk_rate", "idk_eval") not in by_judge
-    assert by_judge["idk_eval", "answerability"].accuracy == 1
-    rl_f = of(measured, "rl_f[embedded]", "RL_F").plain
-    assert rl_f.value == pytest.approx(1)
-
-
-def test_reports_unreadable_lines(tmp_path):
-    file = judged(tmp_path / "official.jsonl", {})
-    lines = file.read_text().splitlines()
-    lines[2] = "{"
-    lines[4] = json.dumps({"task_id": "x", "predictions": [], "metrics": {}})
-    lines[5] = json.dumps({"task_id": "x", "predictions": [{"text": "y"}]})
-    file.write_text("\n".join(lines))
-    measured = agreement([file])
-    problems = [note.removeprefix("skipped: official.jsonl:") for note in measured.notes]
-    assert problems[0].startswith("3: not JSON")
-    assert problems[1:] == ["5: 'predictions' is empty", "6: 'metrics' is missing, or no object"]
-    file.write_text(lines[0].replace("metrics", "figures"))
-    with pytest.raises(RequestError, match="has no line with an answer and scores"):
-        agreement([file])
 
 
 def test_refuses_a_request_with_nothing_to_compare(tmp_path, turnmark):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -140,10 +140,6 @@ def compare_command(
     ],
     html: Html = None,
     markdown: Annotated[Path | None, _output("FILE", "Write Markdown, e.g. comparison.md")] = None,
-    missing: Annotated[
-        Literal["leave-out", "zero"],
-        typer.Option(help="A sample that one of two runs lacks or failed on: leave it out, or count it as 0 there"),
-    ] = "leave-out",
     as_json: Json = False,
 ) -> None:
     """Compare runs with the first one: paired differences, intervals, tests, and the samples that changed most."""
@@ -153,7 +149,7 @@ def compare_command(
 
     errors = ErrorCollector()
     _check_targets(html, markdown, errors)
-    comparison = errors.collect(compare_runs, runs, missing)
+    comparison = errors.collect(compare_runs, runs)
     errors.raise_all()
     assert comparison is not None, "errors.raise_all() raised otherwise"
     writers = ((markdown, comparison_tables.comparison_markdown), (html, comparison_tables.comparison_page))
@@ -175,8 +171,8 @@ def agreement_command(
         list[Path],
         typer.Argument(
             metavar="RUN|FILE...",
-            help="Human ratings (InspectorRAGet .json) or another judge's scores (official predictions, .jsonl), and "
-            "folders of runs that scored the same answers, e.g. human_evaluations.json runs/scored",
+            help="Human ratings (InspectorRAGet .json), and folders of runs that scored the same answers, "
+            "e.g. human_evaluations.json runs/scored",
         ),
     ],
     as_json: Json = False,

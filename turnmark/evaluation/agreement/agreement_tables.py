@@ -32,11 +32,7 @@ def read_printed_statistics() -> dict[str, Any]:
 
 def describe_agreement(agreement: Agreement) -> ReportSection:
     """Return agreement as a section of a report."""
-    raters = "of runs"
-    if agreement.people:
-        raters = "rated by people"
-    elif agreement.properties:
-        raters = "scored by another judge"
+    raters = "rated by people" if agreement.properties else "of runs"
     plural = "s" if len(agreement.systems) > 1 else ""
     systems = f"{len(agreement.systems)} system{plural}"
     conversations = f"{agreement.conversations} {name_clusters(count=agreement.conversations)}"
@@ -78,7 +74,7 @@ def _means(agreement: Agreement, printed: bool) -> Table:
             cells = [_format_printed(values.get(name)) for name in names]
             rows.append(ReportRow((agreement.systems.get(system, system), tasks, *cells), "below"))
         lines.append(_describe_equal_columns(agreement))
-    return Table("By system", columns, tuple(rows), tuple(lines) if agreement.people else (), tight=True)
+    return Table("By system", columns, tuple(rows), tuple(lines) if agreement.properties else (), tight=True)
 
 
 def _describe_equal_columns(agreement: Agreement) -> str:

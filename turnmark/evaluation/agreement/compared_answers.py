@@ -1,4 +1,4 @@
-"""Gather the answers of `agreement`, with ratings of people and scores of another judge or of our runs.
+"""Gather the answers of `agreement`, with ratings of people and scores of our runs.
 
 A rating belongs to an answer, not to a task: a run's scores are added to a rated answer only if the run's answer to the
 task is the same text.
@@ -11,13 +11,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import file_sha256
 from turnmark.corpora.benchmarks.inspector_raget import HumanEvaluation, read_evaluation
 from turnmark.corpora.benchmarks.task_ids import canonical_id, conversation_of
-from turnmark.corpora.jsonl_rows import JsonRow, get_non_blank, get_objects, get_string, json_lines
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample, Summary
@@ -30,10 +28,6 @@ FANC_MEAN = "FANC"
 """Harmonic mean of an answer's four ratings, each the median of the raters."""
 _BASELINE_SUFFIXES = ("[lead]", "[-lead]", "[always-unknown]")
 _RATIO_PREFIXES = ("unknown.", "clarify.", "hidden.")  # ratios of counts, which do not score a single sample
-MAX_ABSOLUTE_SCORE = 1e100
-"""Maximum absolute value of a score; larger numbers and NaN are rejected."""
-CONDITIONED_SUFFIX = "_idk"
-"""Suffix of the conditioned scores of an official file, which are 0 where the paper's rule gives 1."""
 
 
 @dataclass
@@ -42,7 +36,7 @@ class ComparedAnswer:
 
     Attributes:
         ratings: property -> one rating for each person.
-        reference: property -> reference score: the median of the raters, or another judge's score.
+        reference: property -> the median of the raters.
         scores: metric -> value.
     """
 
@@ -65,7 +59,6 @@ class Rows:
     """All answers of a request.
 
     Attributes:
-        people: whether the reference scores are ratings of people.
         properties: names of the reference scores, in the order of the tables.
         metrics: names of the scores that are compared with them.
         points: property -> step of its scale.
@@ -74,7 +67,6 @@ class Rows:
 
     sources: list[str] = field(default_factory=list)
     answers: list[ComparedAnswer] = field(default_factory=list)
-    people: bool = False
     properties: list[str] = field(default_factory=list)
     metrics: list[str] = field(default_factory=list)
     points: dict[str, float] = field(default_factory=dict)
@@ -103,7 +95,9 @@ def gather(paths: Sequence[Path]) -> Rows:
     errors.collect(_add_pages, files, rows)
     for path in files:
         if not (is_key(path) or is_ratings(path)):
-            errors.collect(_add_file, path, names[path], rows)
+            content = errors.collect(read_evaluation, path)
+            if content is not None:
+                _add_evaluation(content, names[path], rows)
     occurrences = Counter((answer.task, answer.system) for answer in rows.answers)
     duplicates = [key for key, count in occurrences.items() if count > 1]
     if duplicates:
@@ -133,7 +127,6 @@ def _add_pages(files: Sequence[Path], rows: Rows) -> None:
         for rated in rated_list:
             answer = ComparedAnswer(rated.task, rated.system, rated.text, answerability=rated.answerability)
             answers.append(_rate(answer, rated.ratings))
-        rows.people = True
         rows.problems += problems
         _add_properties(rows, [name for answer in answers for name in answer.reference])
         rows.points |= dict.fromkeys((*ANSWER_PROPERTIES, "rating"), 1.0) | {"win-rate": 50.0}
@@ -155,17 +148,8 @@ def _add_properties(rows: Rows, names: Sequence[str]) -> None:
     rows.properties = list(dict.fromkeys((*rows.properties, *names)))
 
 
-def _add_file(path: Path, name: str, rows: Rows) -> None:
-    """Add a file of ratings (one JSON object) or of official predictions (`.jsonl`)."""
-    if path.suffix == ".jsonl":
-        _add_lines(path, name, rows)
-    else:
-        _add_evaluation(read_evaluation(path), rows)
+def _add_evaluation(content: HumanEvaluation, name: str, rows: Rows) -> None:
     rows.sources.append(name)
-
-
-def _add_evaluation(content: HumanEvaluation, rows: Rows) -> None:
-    rows.people |= bool(content.people)
     rows.problems += content.problems
     rows.points |= content.points
     rows.systems |= content.models
@@ -189,72 +173,8 @@ def _add_evaluation(content: HumanEvaluation, rows: Rows) -> None:
         rows.answers.append(_rate(answer, ratings))
 
 
-def _add_lines(path: Path, name: str, rows: Rows) -> None:
-    """Add an official prediction file with another judge's scores under `metrics`; the file name is the system's."""
-    system = name.removesuffix(path.suffix)
-    rows.systems[system] = system
-    answers: list[ComparedAnswer] = []
-    for number, row in json_lines(path, name):
-        if isinstance(row, Problem):
-            rows.problems.append(row)
-            continue
-        try:
-            answer, without_number = _read_row(row, system)
-        except ValueError as error:
-            rows.problems.append(Problem(file=name, line=number, what=str(error)))
-            continue
-        for metric in without_number:
-            rows.problems.append(Problem(file=name, line=number, what=f"metrics.{metric} is no number"))
-        answers.append(answer)
-        _add_properties(rows, list(answer.reference))
-    if not answers:
-        raise RequestError(
-            f"{str(path)!r} has no line with an answer and scores: `task_id`, `predictions` and `metrics` were expected"
-        )
-    rows.answers += answers
-
-
 def _normalize(text: str) -> str:
     return " ".join(strip_citations(text).split())
-
-
-def _read_row(row: JsonRow, system: str) -> tuple[ComparedAnswer, list[str]]:
-    """Return the answer of a row, and the names of its metrics without a number."""
-    metrics = row.get("metrics")
-    if not isinstance(metrics, dict):
-        raise ValueError("'metrics' is missing, or no object")
-    predictions = get_objects(row, "predictions")
-    if not predictions:
-        raise ValueError("'predictions' is empty")
-    label = row.get("Answerability", row.get("answerability"))
-    if isinstance(label, list) and label:
-        label = label[0]
-    reference: dict[str, float] = {}
-    without_number: list[str] = []
-    for name, raw_value in metrics.items():
-        if name.endswith(CONDITIONED_SUFFIX):
-            continue
-        value = _number(raw_value)
-        if value is None:
-            without_number.append(name)
-        else:
-            reference[name] = value
-    answer = ComparedAnswer(
-        task=canonical_id(get_non_blank(row, "task_id")),
-        system=system,
-        text=get_string(predictions[0], "text"),
-        answerability=label if isinstance(label, str) else None,
-        reference=reference,
-    )
-    return answer, without_number
-
-
-def _number(value: Any) -> float | None:
-    """Return a number, or the first one of a list; None for anything else and beyond `MAX_ABSOLUTE_SCORE`."""
-    if isinstance(value, list) and value:
-        value = value[0]
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and abs(value) <= MAX_ABSOLUTE_SCORE else None
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------

@@ -88,7 +88,6 @@ class Agreement(Record):
     """The result of `turnmark agreement`."""
 
     sources: tuple[str, ...]
-    people: bool = Field(description="whether the reference scores are those of people")
     n: int
     conversations: int
     systems: dict[str, str]
@@ -114,7 +113,6 @@ def measure_agreement(paths: Sequence[Path]) -> Agreement:
     notes += [*_few_raters(rows), *problem_notes(rows.problems), *rows.notes]
     result = Agreement(
         sources=tuple(rows.sources),
-        people=rows.people,
         n=len(answers),
         conversations=conversations,
         systems=rows.systems,
@@ -128,8 +126,8 @@ def measure_agreement(paths: Sequence[Path]) -> Agreement:
     )
     if not (result.properties or result.correlations or result.verdicts):
         raise RequestError(
-            "there is nothing to compare: name a file with ratings of people or another judge's scores next "
-            "to the run, or a run whose tasks are labeled and whose answers are judged"
+            "there is nothing to compare: name a file with ratings of people next to the run, or a run whose tasks are "
+            "labeled and whose answers are judged"
         )
     return result
 

@@ -22,7 +22,6 @@ from turnmark.evaluation.scores.cluster_statistics import intervals, number_clus
 if TYPE_CHECKING:
     from turnmark.evaluation.scores.cluster_statistics import ClusterStatistic, Floats, Ints
 
-_IDK_LABELS = {0.0: "no", 0.5: "partial", 1.0: "yes"}
 PREFERENCE = "preference"
 """Name of the property that people rate, and of a judge's metric: 1 if the answer is better, .5 if equal, 0 if
 worse."""
@@ -75,7 +74,7 @@ def number_conversations(answers: Sequence[ComparedAnswer]) -> Ints:
 
 
 def judge_verdicts(rows: Rows) -> Iterator[Verdicts]:
-    """Yield the agreement of IDK judges with answerability and with the file's IDK verdicts, and of preferences.
+    """Yield the agreement of IDK judges with answerability, and of preferences with those of people.
 
     The statistics are over all systems together, and over each system.
     """
@@ -90,17 +89,10 @@ def judge_verdicts(rows: Rows) -> Iterator[Verdicts]:
             for system, answers in groups.items():
                 pairs = _preferences(answers, judge)
                 yield from _agreement_of(pairs, judge, f"{PREFERENCE} (two of three people)", system)
-    for judge in _idk_judges(rows):
-        for system, answers in groups.items():
-            yield from _against_answerability(answers, judge, system)
-            yield from _against_file(answers, judge, system)
-
-
-def _idk_judges(rows: Rows) -> list[str]:
-    names = [name for name in rows.metrics if _base(name) in ("idk", "idk_rate", "conditional_idk")]
-    if "idk_eval" in rows.properties:
-        names.append("idk_eval")
-    return names
+    for judge in rows.metrics:
+        if _base(judge) in ("idk", "idk_rate", "conditional_idk"):
+            for system, answers in groups.items():
+                yield from _against_answerability(answers, judge, system)
 
 
 def _preferences(answers: Sequence[ComparedAnswer], judge: str) -> list[_Pair]:
@@ -130,49 +122,19 @@ def _base(metric: str) -> str:
     return metric.partition("[")[0].partition(" (")[0]
 
 
-def _label(answer: ComparedAnswer, judge: str) -> str | None:
-    """Return a judge's label of an answer, whether it says "I don't know": yes, partial or no. None if missing."""
-    value = answer.scores.get(judge, answer.reference.get(judge))
-    if value is None:
-        return None
-    if _base(judge) == "conditional_idk":
-        # 1 if the reply says "I don't know" for an unanswerable task, or answers an answerable one.
-        unknown = unknown_label(answer.answerability)
-        if unknown is None:
-            return None
-        return "yes" if (value == 1) == unknown else "no"
-    return _IDK_LABELS.get(value)
-
-
 def _against_answerability(answers: Sequence[ComparedAnswer], judge: str, system: str) -> Iterator[Verdicts]:
     """Compare a judge with answerability: a reply should say "I don't know" only if the task is UNANSWERABLE."""
     pairs: list[_Pair] = []
     for answer in answers:
         unknown = unknown_label(answer.answerability)
-        label = _label(answer, judge)
-        if unknown is not None and label is not None:
-            pairs.append(("unknown" if unknown else "answer", "unknown" if label == "yes" else "answer", answer))
+        value = answer.scores.get(judge)
+        if unknown is None or value is None:
+            continue
+        # `conditional_idk` of MTRAG's file is 1 if the reply does what the task calls for.
+        says_unknown = (value == 1) == unknown if _base(judge) == "conditional_idk" else value == 1
+        pairs.append(("unknown" if unknown else "answer", "unknown" if says_unknown else "answer", answer))
     if any(truth == "unknown" for truth, _, _ in pairs):
         yield from _agreement_of(pairs, judge, "answerability", system)
-
-
-def _against_file(answers: Sequence[ComparedAnswer], judge: str, system: str) -> Iterator[Verdicts]:
-    """Compare a judge with the IDK verdicts of the file: by two labels, and by three if it knows `partial`."""
-    if judge == "idk_eval":
-        return
-    pairs: list[_Pair] = []
-    for answer in answers:
-        if "idk_eval" in answer.reference:
-            truth = _label(answer, "idk_eval")
-            label = _label(answer, judge)
-            if truth is not None and label is not None:
-                pairs.append((truth, label, answer))
-    two_labels: list[_Pair] = []
-    for truth, label, answer in pairs:
-        two_labels.append(("yes" if truth == "yes" else "not yes", "yes" if label == "yes" else "not yes", answer))
-    yield from _agreement_of(two_labels, judge, "idk_eval (yes or not)", system)
-    if _base(judge) == "idk":
-        yield from _agreement_of(pairs, judge, "idk_eval", system)
 
 
 def _agreement_of(pairs: Sequence[_Pair], judge: str, against: str, system: str) -> Iterator[Verdicts]:
