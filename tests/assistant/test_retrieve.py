@@ -189,6 +189,19 @@ def test_searches_each_part_and_the_message():
     assert list(found.hits[:2]) == [part.hits[0] for part in found.parts]
 
 
+def test_pages_in_the_language_of_the_question_do_not_fill_the_prompt_of_other_documents():
+    german = [passage("urlaub", n, f"Der Urlaub der Abteilung {n} ist in dem Kalender zu planen.") for n in range(6)]
+    english = [passage(f"leave{n}", n, f"Parental leave of team {n} is twelve weeks.") for n in range(2)]
+    notes = Notes(*german, *english)
+    turn = Turn("Wie plane ich den Urlaub der Eltern?", config=AssistantConfig(top_k=6), retriever=notes)
+    understood = understood_as(turn.message, phrases=(("parental leave",),))
+    for languages, in_german, in_english in (("en", "de"), 2, 2), (("de", "en"), 6, 1):
+        turn.languages = languages
+        found = SectionSearch()(turn, understood, None, None).parts[0].hits
+        shown = [hit.passage in german for hit in found]
+        assert (shown.count(True), shown.count(False)) == (in_german, in_english)
+
+
 def test_second_round_searches_only_for_missing_evidence():
     notes = Notes(*CUT)
     turn, understood, first = search("When are boats fed?", notes, "Who feeds otters?", "When are boats lent?", top_k=2)

@@ -215,6 +215,10 @@ def test_computed_source_shows_its_statement_and_rows(tmp_path, monkeypatch, end
         assert count(chromium, ".source.found .basis tbody tr") == 6
         assert "10.50 €" in text(chromium, ".source.found .basis td")
         assert EVIL in text(chromium, ".source.found .basis td")
+        chromium.run("URL.createObjectURL = (blob) => { blob.text().then((rows) => { window.rows = rows; }); return '#'; }; 1")
+        chromium.run("document.querySelector('.source.found .basis .save').click()")
+        chromium.wait(lambda: chromium.run("window.rows !== undefined"))
+        assert str(chromium.run("window.rows")).startswith("note,sum")
         assert chromium.run("window.evil === undefined")
         assert chromium.run("document.documentElement.scrollWidth <= innerWidth"), "a wide table scrolls by itself"
         chromium.picture(tmp_path / "computed.png")

@@ -92,6 +92,26 @@ def test_a_message_with_a_picture_is_answered_from_its_text():
         chat_request(user([picture]))
 
 
+@pytest.mark.parametrize(
+    ("asked", "note"),
+    [
+        ("What is it?", "*Only the text of your message was read; its pictures and files were not looked at.*"),
+        ("Was ist das?", "*Nur der Text Ihrer Nachricht wurde gelesen; Bilder und Dateien darin wurden nicht angesehen.*"),
+    ],
+)
+@pytest.mark.parametrize("footnotes", [True, False])
+def test_the_reply_says_that_a_picture_was_not_looked_at(asked, note, footnotes):
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,x"}}
+    request = chat_request(user([{"type": "text", "text": asked}, picture]), turnmark={"footnotes": footnotes})
+    answered = reply("A kettle. [1]")
+    text = markdown_of(answered, footnotes, request.note)
+    assert note in text.split("\n\n")
+    streamed = ReplyText(footnotes, request.note)
+    assert "".join([streamed.add(Event(step="answer", delta="A kettle. [1]")), *streamed.rest(answered)]) == text
+    again = chat_request(user(asked), {"role": "assistant", "content": text}, user("Why?"))
+    assert (again.history[1].content, again.note) == ("A kettle.", "")
+
+
 def test_reports_all_mistakes_at_once():
     with pytest.raises(RejectedRequest) as raised:
         chat_request(

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.assistant.notes import over
 from tests.conftest import Turnmark
 from tests.corpora.packed import write_packed
 from tests.patience import PATIENCE
@@ -135,6 +136,21 @@ def test_named_embedder_is_kept_and_the_advice_names_the_other(turnmark: Turnmar
 
 def test_index_without_vectors_gets_no_advice(turnmark: Turnmark, german: Path):
     assert built(turnmark, german, "--retriever", "bm25")["advice"] == ""
+
+
+def test_first_question_in_another_language_than_the_documents_names_the_command(tmp_path: Path):
+    note = (
+        "the question is in German and most documents are in English, which the embedder minilm does not compare; for "
+        f"better search: {COMMAND}, then turnmark index build FOLDER --name n --embedder {MULTILINGUAL.name}"
+    )
+    files = {f"page{number}": f"# Page {number}\n\n{ENGLISH} This is number {number}.\n" for number in range(9)}
+    assistant = over(tmp_path, retriever="conversational", tee=f"# Tee\n\n{GERMAN[2]}\n", **files)
+    chat = assistant.chat()
+    answered = chat.ask("Wie lange zieht grüner Tee?")
+    assert (answered.decision, answered.notes) == ("answer", (note,))
+    assert chat.ask("Wie lange zieht grüner Tee?").notes == ()
+    assert note in chat.ask("Wie wird der Wasserkocher entkalkt?").notes, "it is said wherever the answer is not sure"
+    assert assistant.chat().ask("How is the kettle descaled?").notes == ()
 
 
 def test_a_fifth_of_the_passages_decides():

@@ -1,4 +1,4 @@
-"""The routes of the server: completions, responses, models, documents, pictures, ratings, health and the page."""
+"""The routes of the server: completions, responses, models, documents, pictures, rows, ratings, health and the page."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from turnmark.assistant.serving.request_bodies import (
 )
 from turnmark.assistant.serving.responses_api import ResponseForm
 from turnmark.assistant.serving.served_models import ServedModel, ServedModels
+from turnmark.assistant.sessions.export import list_rows
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.assistant.types import Reply
 from turnmark.core.errors import RequestError, TurnmarkError
@@ -162,7 +163,7 @@ def make_app(
 
 
 def _add_page_routes(app: FastAPI, models: ServedModels, rated: RatedAnswers) -> None:
-    """Add the files of the page, and its routes for documents, pictures and ratings."""
+    """Add the files of the page, and its routes for documents, pictures, rows of tables and ratings."""
 
     def index(request: Request) -> Index:
         return models.indexes.index(models.find(request.query_params.get("model", "")).index)
@@ -184,6 +185,17 @@ def _add_page_routes(app: FastAPI, models: ServedModels, rated: RatedAnswers) ->
         picture_request = parse_picture_request(parameters)
         content, media_type = await run_in_threadpool(cited_picture, index(request), picture_request)
         return Response(content, media_type=media_type)
+
+    @app.get("/v1/rows")
+    async def rows(request: Request) -> Response:
+        tables, statement = index(request).tables, request.query_params.get("statement", "")
+        if tables is None:
+            raise RejectedRequest("the index has no tables", status=404, code="no_tables")
+        try:
+            listed = await run_in_threadpool(list_rows, statement, tables)
+        except RequestError as error:
+            raise RejectedRequest(error.problems, "statement") from error
+        return Response(listed, media_type="text/csv")
 
     @app.post("/v1/ratings")
     async def rate(request: Request) -> Response:

@@ -43,12 +43,10 @@ _LINE_WITH_BREAK = re.compile(r"[^\n]*\n+|[^\n]+")
 _ERROR_TYPES: Mapping[int, str] = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
-def content(reply: Reply, footnotes: bool) -> str:
-    """Return the answer as Markdown with footnotes, or with its citation marks unchanged."""
-    if not footnotes:
-        return make_printable(reply.answer)
-    blocks = (convert_marks(reply.answer, len(reply.citations)), footnote_definitions(reply))
-    return "\n\n".join(filter(None, blocks))
+def content(reply: Reply, footnotes: bool, note: str = "") -> str:
+    """Return the answer as Markdown with footnotes, or with its citation marks unchanged, and the note of a request."""
+    answer = convert_marks(reply.answer, len(reply.citations)) if footnotes else make_printable(reply.answer)
+    return "\n\n".join(filter(None, (answer, note, footnote_definitions(reply) if footnotes else "")))
 
 
 def footnote_definitions(reply: Reply) -> str:
@@ -97,8 +95,8 @@ class ReplyText:
     heading.
     """
 
-    def __init__(self, footnotes: bool) -> None:
-        self._footnotes = footnotes
+    def __init__(self, footnotes: bool, note: str = "") -> None:
+        self._footnotes, self._note = footnotes, note
         self._written = self._held = self._fence = ""
         self._sources = _MAX_SOURCES
 
@@ -133,14 +131,14 @@ class ReplyText:
         yield from _LINE_WITH_BREAK.findall(self._rest(reply))
 
     def _rest(self, reply: Reply) -> str:
-        complete = content(reply, self._footnotes)
+        complete = content(reply, self._footnotes, self._note)
         if not self._written.strip():
             return complete
         pending = self._closed()
         if reply.checks.repaired or not has_same_words(self._written, reply):
             return f"{pending}{CHECKED_ANSWER_HEADING}{complete}"
-        notes = footnote_definitions(reply) if self._footnotes else ""
-        return f"{pending}\n\n{notes}" if notes else pending
+        definitions = footnote_definitions(reply) if self._footnotes else ""
+        return "".join([pending, *(f"\n\n{block}" for block in (self._note, definitions) if block)])
 
     def _closed(self) -> str:
         """Return the text that was held back, now that nothing more can complete it."""
@@ -155,11 +153,11 @@ class ReplyForm:
     def __init__(self, identity: str, created: int, model: str, chat_request: ChatRequest) -> None:
         self._head = {"id": identity, "created": created, "model": model}
         self._request = chat_request
-        self._text = ReplyText(chat_request.footnotes)
+        self._text = ReplyText(chat_request.footnotes, chat_request.note)
 
     def completion(self, reply: Reply) -> dict[str, Any]:
         """Return the complete reply as a chat completion."""
-        message = {"role": "assistant", "content": content(reply, self._request.footnotes), "refusal": None}
+        message = {"role": "assistant", "content": content(reply, self._request.footnotes, self._request.note), "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {
             **self._head,

@@ -14,8 +14,10 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from turnmark.assistant.config import MAX_HISTORY_MESSAGES
+from turnmark.assistant.wording.reply_texts import UNREAD_PARTS_TEXT, in_language, translations_of
 from turnmark.core.record import Record
 from turnmark.core.untrusted import ellipsize, one_line
+from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.retrieval.storage.filters import where_texts
@@ -27,7 +29,7 @@ _IGNORED_OPTIONS = ("n", "response_format", "tool_choice", "logprobs", "modaliti
 _USED_ROLES = ("user", "assistant")
 """Messages of other roles are left out: instructions, and results of tools that the client ran for another model."""
 _UNREAD_PARTS = frozenset(("image_url", "image", "input_image", "input_audio", "file", "input_file"))
-"""Parts of a message that are not read; it is answered from its text."""
+"""Parts of a message that are not read; it is answered from its text, with a note."""
 _MAX_IGNORED_NAMES = 40
 _MAX_NAME_CHARS = 60
 _ESCAPED_CHARACTER = re.compile(r"\\([\\\[\]<])")
@@ -72,6 +74,7 @@ class ChatRequest(Record):
     footnotes: bool = True
     where: tuple[str, ...] = Field(default=(), description="answer only from documents that meet these conditions")
     ignored: tuple[str, ...] = Field(default=(), description="names of the ignored parts of the request")
+    note: str = Field(default="", description="what the person must know of the message; a line of the reply's text")
 
 
 class _RequestObject(BaseModel):
@@ -276,10 +279,12 @@ def _to_chat_request(
     system = [f"{field}[{n}] ({short_name(row.role)})" for n, row in enumerate(messages) if row.role not in _USED_ROLES]
     system += [f"{field}[{n}].content ({kind})" for n, row in enumerate(messages) for kind in row.unread_parts]
     own = request.turnmark or _TurnmarkOptions()
+    last = messages[-1]
     return ChatRequest(
         model=request.model,
         history=tuple(_to_history(messages[:-1])),
-        message=messages[-1].text,
+        message=last.text,
+        note=f"*{in_language(UNREAD_PARTS_TEXT, language_of(last.text))}*" if last.unread_parts else "",
         stream=bool(request.stream),
         events=bool(own.events),
         footnotes=own.footnotes is not False,
@@ -313,5 +318,8 @@ def short_name(name: str) -> str:
 
 
 def remove_footnotes(text: str) -> str:
-    """Undo `convert_marks` on an answer, and remove its marks; other texts stay nearly unchanged."""
-    return _ESCAPED_CHARACTER.sub(r"\1", _FOOTNOTE_MARK.sub("", _FOOTNOTE_DEFINITIONS.sub("", text)))
+    """Undo `convert_marks` on an answer, and remove its marks and its note; other texts stay nearly unchanged."""
+    text = _FOOTNOTE_DEFINITIONS.sub("", text)
+    for note in translations_of(UNREAD_PARTS_TEXT):
+        text = text.removesuffix(f"\n\n*{note}*")
+    return _ESCAPED_CHARACTER.sub(r"\1", _FOOTNOTE_MARK.sub("", text))

@@ -32,7 +32,7 @@ class ResponseForm:
         self._id, self._item_id = f"resp_{uuid.uuid4().hex}", f"msg_{uuid.uuid4().hex}"
         self._created, self._model = int(time.time()), model
         self._request = chat_request
-        self._text = ReplyText(chat_request.footnotes)
+        self._text = ReplyText(chat_request.footnotes, chat_request.note)
         self._sent: list[str] = []
         self._number = 0
         self._output: list[dict[str, Any]] = []
@@ -42,7 +42,7 @@ class ResponseForm:
     def completion(self, reply: Reply) -> dict[str, Any]:
         """Return the complete reply as a response."""
         self._output = [_call_item(use.tool, use.asked, use.found) for use in reply.trace.calls]
-        return self._completed(reply, content(reply, self._request.footnotes))
+        return self._completed(reply, content(reply, self._request.footnotes, self._request.note))
 
     def begin(self) -> Iterator[dict[str, Any]]:
         """Yield the events that open a stream."""

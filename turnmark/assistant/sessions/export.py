@@ -44,6 +44,8 @@ _INLINE = re.compile(r"(```|`)[^`\n]+\1")
 _BLOCK = re.compile(r"([ \t]*)```[^`\n]*\n(?:(?:\1[^\n]+)?\n)*\1```")
 MAX_FILE_ROWS = 100_000
 """Maximum rows of a list that is exported as CSV."""
+LINES_OF_ONE_ROW = 2
+"""Lines of CSV for the names of the columns and one row; a result with more is a list."""
 _CODE_PLACE = "\x00"  # placeholder for code; printable text never contains it
 
 Row = dict[str, Any]
@@ -231,17 +233,25 @@ def list_files(exchanges: Sequence[Exchange], transcript_path: Path, tables: Tab
     for number, exchange in enumerate(exchanges, 1):
         for source in sources_used(exchange.reply):
             try:
-                result = tables.run(source.statement, MAX_FILE_ROWS) if source.statement else None
+                rows = list_rows(source.statement, tables) if source.statement else ""
             except TurnmarkError:
                 continue
-            if result is not None and len(result.rows) > 1:
-                lines = StringIO()
-                csv.writer(lines, lineterminator="\n").writerows(
-                    [result.columns, *([*map(_cell, row)] for row in result.rows)]
-                )
-                name = f"{transcript_path.stem}-{number}-{source.n}.csv"
-                files[transcript_path.with_name(name)] = lines.getvalue()
+            if rows.count("\n") > LINES_OF_ONE_ROW:
+                files[transcript_path.with_name(f"{transcript_path.stem}-{number}-{source.n}.csv")] = rows
     return files
+
+
+def list_rows(statement: str, tables: TableStore) -> str:
+    """Run a statement over the tables of an index and return the names of its columns and all rows as CSV.
+
+    Raises:
+        RequestError: the statement is wrong, is not allowed, or exceeds a limit.
+    """
+    result = tables.run(statement, MAX_FILE_ROWS)
+    lines = StringIO()
+    rows = ([*map(_cell, row)] for row in result.rows)
+    csv.writer(lines, lineterminator="\n").writerows([result.columns, *rows])
+    return lines.getvalue()
 
 
 def _cell(value: object) -> object:

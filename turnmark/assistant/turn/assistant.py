@@ -264,7 +264,7 @@ class Assistant:
 
     def _advise(self, turn: Turn, understood: UnderstoodMessage, draft: Draft) -> None:
         """Add a note if a filter leaves documents out, if a file of that name was not read, or if the embedder does not
-        know the language of the message.
+        know the language of the message. The first question of a conversation gets the last one even if it is answered.
         """
         if self.index is not None and turn.evidence is None:
             question = understood.understanding.rewrite
@@ -274,9 +274,10 @@ class Assistant:
         is_sure = draft.assessment.judgment.decision not in ("unknown", "partial")
         if not is_sure and self._where and self.index is not None:
             turn.note(self.index.describe_filtered(self._where))
-        if is_sure or manifest is None or manifest.embedder is None:
+        if manifest is None or manifest.embedder is None or (is_sure and (turn.history or not draft.hits)):
             return
-        if advice := advice_for_question(manifest.embedder.spec, manifest.languages, turn.language):
+        name = "NAME" if self.index and len(self.index.parts) > 1 else manifest.name
+        if advice := advice_for_question(manifest.embedder.spec, manifest.languages, turn.language, name):
             turn.note(advice)
 
     def _begin(

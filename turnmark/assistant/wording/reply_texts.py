@@ -39,6 +39,8 @@ MORE_TEXT = "and {number} more"
 UNREAD_FILE_TEXT = "“{file}” has words of the question in its name, but it was not read: {reason}"
 UNREAD_TYPE_TEXT = "files of this type are not read"
 """A note, and the reason in it for a file of an unknown type."""
+UNREAD_PARTS_TEXT = "Only the text of your message was read; its pictures and files were not looked at."
+"""A line of a served reply."""
 
 KEYS = {
     UNKNOWN_TEXT: "unknown.nothing_found",
@@ -55,6 +57,7 @@ KEYS = {
     MORE_TEXT: "list.more",
     UNREAD_FILE_TEXT: "unread.file",
     UNREAD_TYPE_TEXT: "unread.type",
+    UNREAD_PARTS_TEXT: "unread.parts",
 }
 """Text -> its key in the catalogs (`msgid`). A key never changes."""
 LOCALE_FOLDER = Path(__file__).parent / "locale"

@@ -22,11 +22,12 @@ from turnmark.corpora.text.languages import (
     language_of_script,
     without_elision,
 )
-from turnmark.corpora.text.segmentation import words
+from turnmark.corpora.text.segmentation import ends_with_question_mark, words
 
 MIN_SHARE = 0.1
 """Minimum share of function words in a text. A single one tells the language of at most two words, since English has
-"per" and "die", too, unless it has a letter that English lacks, such as "où"."""
+"per" and "die", too, unless it has a letter that English lacks, such as "où", or begins a question, such as "wie"."""
+_BEGINNINGS_OF_NAMES = frozenset(("al", "das", "de", "der", "die", "el", "il", "la", "las", "le", "les", "los", "per"))
 _SPANISH_MARKS = re.compile("[¿¡]")
 MAX_CHARACTERS = 1000
 """Characters of a text that are looked at: its beginning tells the language."""
@@ -111,11 +112,17 @@ def language_of(text: str, likely: tuple[str, ...] = ()) -> str:
     if not counts:  # "怎么安装 docker compose": names of things in Latin letters
         return language_of_script(re.sub("[A-Za-z]+", " ", text))
     most = max(counts.values())
-    is_single = most == 1 < len(text_words) - 1 and all(map(str.isascii, _languages_by_word().keys() & {*text_words}))
-    if not counts[ENGLISH] and (most < MIN_SHARE * len(text_words) or is_single):
+    if not counts[ENGLISH] and (most < MIN_SHARE * len(text_words) or (most == 1 and _is_unsure(text, text_words))):
         return ""
     best = [language for language in (*likely, ENGLISH, *counts) if counts[language] == most]
     return best[0]
+
+
+def _is_unsure(text: str, text_words: list[str]) -> bool:
+    """Return whether a text with a single function word may be in another language than that of the word."""
+    known = _languages_by_word().keys() & {*text_words}
+    begins_question = text_words[0] in known - _BEGINNINGS_OF_NAMES and ends_with_question_mark(text)
+    return len(text_words) > 2 and not begins_question and all(map(str.isascii, known))
 
 
 def _of_shared_script(text: str, languages: tuple[str, ...], likely: tuple[str, ...]) -> str:

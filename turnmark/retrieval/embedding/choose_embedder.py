@@ -55,23 +55,29 @@ def embedder_advice(embedder: str, languages: Mapping[str, int], chosen: bool) -
         return ""
     count = sum(languages[language] for language in foreign)
     again = "the same build again" if chosen else f"the build with --embedder {MULTILINGUAL.name}"
-    steps = again if is_complete(MODELS[MULTILINGUAL.name]) else f"turnmark model get {MULTILINGUAL.name}, then {again}"
     return (
         f"{count} of {sum(languages.values())} passages are in languages that the embedder {embedder} does not know "
-        f"({', '.join(foreign[:5])}); for better search: {steps}"
+        f"({', '.join(foreign[:5])}); for better search: {_fetch_command()}{again}"
     )
 
 
-def advice_for_question(embedder: str, languages: Mapping[str, int], asked: str) -> str:
-    """Return advice if few documents are in the language of a question and the embedder does not know both, or ""."""
+def advice_for_question(embedder: str, languages: Mapping[str, int], asked: str, index: str) -> str:
+    """Return advice if few documents are in the language of a question and the embedder does not know both, or "".
+
+    Args:
+        index: name of the index.
+    """
     known, main = languages_of(embedder), next(iter(languages), asked)
-    if (
-        known is None
-        or {asked, main} <= known
-        or languages.get(asked, 0) >= MIN_FOREIGN_SHARE * sum(languages.values())
-    ):
+    few = languages.get(asked, 0) < MIN_FOREIGN_SHARE * sum(languages.values())
+    if known is None or {asked, main} <= known or not few:
         return ""
     return (
-        f"most documents are in {language_name(main)}; a multilingual embedder also finds them in "
-        f"{language_name(asked)}: turnmark index build FOLDER --embedder {MULTILINGUAL.name}"
+        f"the question is in {language_name(asked)} and most documents are in {language_name(main)}, which the embedder "
+        f"{embedder} does not compare; for better search: {_fetch_command()}turnmark index build FOLDER --name {index} "
+        f"--embedder {MULTILINGUAL.name}"
     )
+
+
+def _fetch_command() -> str:
+    """Return the command that comes before a build with the multilingual embedder; empty if it has been fetched."""
+    return "" if is_complete(MODELS[MULTILINGUAL.name]) else f"turnmark model get {MULTILINGUAL.name}, then "

@@ -98,7 +98,7 @@ class Turn {
       const made = el("details", used.has(one.n) ? "source" : "source unused",
         el("summary", "", el("span", "n", String(one.n)), about), el("blockquote", "", one.text));
       made.lastChild.tabIndex = 0;
-      if (one.statement) made.append(basisDetails(one));
+      if (one.statement) made.append(basisDetails(one, this.stored.model));
       const isPdf = one.page && /\.pdf$/i.test(one.path);
       if (isPdf) made.addEventListener("toggle", () => showPagePicture(made, one, this.stored.model), { once: true });
       else if (one.pictures) made.addEventListener("toggle", () => showPictures(made, one, this.stored.model), { once: true });

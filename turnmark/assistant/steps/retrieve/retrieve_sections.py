@@ -8,7 +8,7 @@ of a document follow each other in the document's order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise, zip_longest
@@ -24,6 +24,7 @@ from turnmark.assistant.steps.understand.question_kinds import defined_subject
 from turnmark.assistant.steps.understand.understand_rules import insert_topic, topic_terms, understand, with_topic
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.corpora.tables.markdown_tables import tables_of
+from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.segmentation import words
 from turnmark.corpora.types import Message, Passage
 from turnmark.retrieval.search.task_passages import ranked_by
@@ -37,6 +38,8 @@ TABLE_SEARCH_DEPTH = 30
 MIN_HITS, MAX_HITS_WITHOUT_PHRASE, HITS_PER_PHRASE = 3, 6, 3
 """Minimum hits that are shown; maximum hits that are kept if no search phrase finds them; hits of a phrase that count
 as found."""
+MAX_HITS_IN_OTHER_LANGUAGE = 2
+"""Maximum hits without a search phrase in the language of a question that is not the main one of the documents."""
 MIN_FILLED_SHARE = 0.6
 """Share of the room that sections fill before further hits are only named."""
 MIN_SOURCES_TO_EXTEND = 2
@@ -105,10 +108,10 @@ class SingleSearch:
         else:
             found = _search_single(turn, turn.retriever, understood, max(turn.top_k, self.depth))
         if turn.evidence is None and turn.retriever is not None:
-            found = replace(found, parts=tuple(self.sift(turn.retriever, understood, part) for part in found.parts))
+            found = replace(found, parts=tuple(self.sift(turn, turn.retriever, understood, part) for part in found.parts))
         return replace(found, hits=tuple(self.choose_evidence(turn, found.parts)))
 
-    def sift(self, retriever: Retriever, understood: UnderstoodMessage, part: PartEvidence) -> PartEvidence:  # noqa: ARG002
+    def sift(self, turn: Turn, retriever: Retriever, understood: UnderstoodMessage, part: PartEvidence) -> PartEvidence:  # noqa: ARG002
         """Return a part with the hits that are kept."""
         return part
 
@@ -145,21 +148,24 @@ class SectionSearch(SingleSearch):
     adds_adjacent = True
     """Whether passages next to the sections are shown, too."""
 
-    def sift(self, retriever: Retriever, understood: UnderstoodMessage, part: PartEvidence) -> PartEvidence:
+    def sift(self, turn: Turn, retriever: Retriever, understood: UnderstoodMessage, part: PartEvidence) -> PartEvidence:
         """Keep the first hits, the first hit of each search phrase, and further hits that a phrase found, too.
 
-        The fusion loses a section that only one phrase finds.
+        The fusion loses a section that only one phrase finds. If the question is in another language than most
+        documents, the few pages in its language come first, whatever they are about, so that phrases count for more.
         """
         if not part.phrases:
             return part
         queries = [Query(text=phrase, standalone=True, where=understood.where) for phrase in part.phrases]
         results = retriever.search(queries, HITS_PER_PHRASE)
         found = {hit.passage.id for hits in results for hit in hits}
-        kept = [hit for rank, hit in enumerate(part.hits) if rank < MAX_HITS_WITHOUT_PHRASE or hit.passage.id in found]
+        in_other = bool(turn.languages) and turn.language != turn.languages[0]
+        ranked = _limit_language(part.hits, turn, found) if in_other else part.hits
+        kept = [hit for rank, hit in enumerate(ranked) if rank < MAX_HITS_WITHOUT_PHRASE or hit.passage.id in found]
         lowest = min((hit.score for hit in kept), default=0.0)  # scores of another search cannot be compared
-        first = [hits[0].model_copy(update={"score": lowest}) for hits in results if hits]
+        added = [hit for hits in results for hit in hits[: HITS_PER_PHRASE if in_other else 1]]
         known = {hit.passage.id for hit in kept}
-        new = [hit for hit in first if hit.passage.id not in known]
+        new = [hit.model_copy(update={"score": lowest}) for hit in added if hit.passage.id not in known]
         return replace(part, hits=tuple(drop_repeats([*kept[:MIN_HITS], *new, *kept[MIN_HITS:]])))
 
     def choose_evidence(self, turn: Turn, parts: Sequence[PartEvidence]) -> Sequence[Hit]:
@@ -193,6 +199,22 @@ class SectionSearch(SingleSearch):
     def long_tables(self, turn: Turn) -> TableStore | None:  # noqa: ARG002
         """Return the tables that are shown in part if they are long, or None if sections contain all rows."""
         return None
+
+
+def _limit_language(hits: Sequence[Hit], turn: Turn, found: Collection[str]) -> list[Hit]:
+    """Return hits with at most `MAX_HITS_IN_OTHER_LANGUAGE` in the language of the message.
+
+    Args:
+        found: ids of passages that stay, since a search phrase found them.
+    """
+    kept: list[Hit] = []
+    room = MAX_HITS_IN_OTHER_LANGUAGE
+    for hit in hits:
+        is_counted = hit.passage.id not in found and language_of(hit.passage.text, turn.languages) == turn.language
+        room -= is_counted
+        if room >= 0 or not is_counted:
+            kept.append(hit)
+    return kept
 
 
 def hits_of_parts(parts: Sequence[PartEvidence]) -> list[Hit]:
