@@ -61,8 +61,12 @@ def test_long_list_of_documents_is_shortened(pans):
     assert reply.answer.count("\n- ") == MAX_LISTED_DOCUMENTS + 1
 
 
-def test_words_found_nowhere_are_left_to_quotation(pans):
-    assert "is found" not in pans.reply([], "Which pages mention kettles of iron?").answer
+def test_words_found_nowhere_are_counted_and_the_nearest_documents_listed(pans):
+    reply = pans.reply([], "Which pages mention kettles of iron?")
+    none = "“kettles of iron” is found 0 times in 0 of 42 documents.\n\nThe documents nearest to “kettles of iron”:\n\n- "
+    assert reply.answer.startswith(none)
+    german = pans.reply([], "Welche Seiten erwähnen iron kettles?").answer
+    assert german.startswith("„iron kettles“ kommt 0-mal in 0 von 42 Dokumenten vor.")
 
 
 def test_counts_over_several_indexes(pans, tmp_path):

@@ -15,6 +15,7 @@ from turnmark.assistant.steps.understand.compound_questions import split_questio
 from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.edit_requests import edit_requests, is_instruction
 from turnmark.assistant.steps.understand.prompt_languages import languages_to_search, rare_languages
+from turnmark.assistant.steps.understand.question_kinds import defined_subject
 from turnmark.assistant.steps.understand.understand_rules import refers_back, understand
 from turnmark.assistant.steps.verify.claim_support import Sources, coverage
 from turnmark.assistant.steps.verify.numbers import find_numbers, missing_numbers
@@ -245,6 +246,7 @@ def test_bold_ends_before_the_full_stop_of_chinese():
     assert set_bold("- 打开后盖。") == "- **打开后盖**。"
     assert set_bold("打开后盖（见第3页）。") == "**打开后盖（见第3页）**。"
     assert set_bold("「設定を開く。」") == "「**設定を開く**。」"
+    assert set_bold("可以吃掉 十倍于自身体重的食物 。") == "**可以吃掉 十倍于自身体重的食物**。"
     assert set_bold("Open the lid.") == "**Open the lid.**"
 
 
@@ -304,6 +306,15 @@ def test_support_of_a_claim_needs_its_numbers():
 
 
 # -- the table
+
+
+@pytest.mark.parametrize(
+    ("message", "subject"),
+    [("wofür sind Klebepunkte da?", "klebepunkte"), ("Wozu dient ein Indikator?", "indikator"),
+     ("lintian 是干什么用的？", "lintian"), ("sticky 位有什么作用？", "sticky 位"), ("Wofür ist das gut?", "")],
+)  # fmt: skip
+def test_what_something_is_for_asks_for_its_definition(message, subject):
+    assert defined_subject(message) == subject
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

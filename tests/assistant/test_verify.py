@@ -55,6 +55,13 @@ def test_unsupported_claims_are_reported_but_kept():
     assert not reply.checks.repaired
 
 
+@pytest.mark.parametrize("frame", ["The offer letter states that", "Im Angebotsschreiben steht, dass"])
+def test_where_a_claim_stands_needs_no_words_of_the_passage(frame):
+    sources = Sources(["Vacation accrues monthly."], question="What about vacation?")
+    assert sources.supports(f"{frame} vacation accrues monthly.", [1])
+    assert not sources.supports(f"{frame} elephants paint ceilings.", [1])
+
+
 @pytest.mark.parametrize(
     ("text", "unsupported"),
     [

@@ -21,6 +21,8 @@ from turnmark.retrieval.ranking.bm25 import BM25, BM25Settings
         ("как установить пакет?", "ru"),
         ("Що треба зробити, якщо її немає?", "uk"),
         ("怎么安装 docker？", "zh"),
+        ("Wie lange zieht grüner Tee?", "de"),
+        ("Die Hard release year?", ""),
         ("インストール方法は？", "ja"),
         ("어떻게 설치하나요?", "ko"),
         ("ต้องทำอะไร", "th"),
@@ -62,6 +64,8 @@ def test_content_words_leave_out_function_words(text, found):
     [
         ["Man braucht z. B. Debian.", "Das geht am 3. Mai los.", "Nr. 5 ist bzw. Debian wäre gut."],
         ["Das ist der 2. Versuch.", "Es sind 3.", "Das reicht."],
+        ["Bis zum frühen 18. Jahrhundert waren viele geflohen.", "Im 15. und 16. Jahrhundert nicht."],
+        ["In der vierten Liga (5. Rang in Polen) kostet es 162 Mio. Euro.", "Er war 18.", "Die Schule war aus."],
         ["Il s'agit de M. Dupont.", "Il vit ici."],
         ["El Sr. García vive aquí.", "La Sra. Pérez no."],
         ["u. a. Debian und i. d. R. Ubuntu.", "Punkt."],

@@ -104,6 +104,14 @@ def test_counts_titles_but_not_parts_of_words(tmp_path):
     assert every.grep("茶").times == {}
 
 
+def test_white_space_of_an_expression_stays_in_a_paragraph(tmp_path):
+    wrapped = "Of the new rules for parents, one is that the parental\nleave is twelve weeks.\n\nTotal\n\n5 weeks"
+    texts = collection(tmp_path / "p.db", {"a.md": [("", wrapped)]})
+    assert texts.grep(r"/parental\sleave/").times == {"a.md": 1}
+    assert texts.grep(r"/Total\s+\d/").times == {}
+    assert texts.grep(r"/5[\s,]weeks/").times == {"a.md": 1}
+
+
 @pytest.mark.parametrize(("text", "words"), [("红烧肉需要五花肉、酱油", "五花肉"), ("ฉันรักแมวมาก", "แมว")])
 def test_counts_words_in_languages_without_spaces(tmp_path, text, words):
     assert collection(tmp_path / "p.db", {"a": [("", text)]}).grep(words).times == {"a": 1}

@@ -121,8 +121,9 @@ class Collection:
     def grep(self, wanted: str, where: Where = ()) -> Occurrences:
         """Count words, or `/a regular expression/`, in all documents, ignoring case.
 
-        Words match as whole words in the given order, also across line breaks. A regular expression that takes longer
-        than `MAX_PATTERN_SECONDS` over all passages is an error; a partial count is never returned.
+        Words match as whole words in the given order, also across line breaks. A regular expression matches within a
+        line, or a paragraph that was wrapped. If it takes longer than `MAX_PATTERN_SECONDS` over all passages, that is
+        an error; a partial count is never returned.
 
         Raises:
             RequestError: `wanted` is empty or too long, or the regular expression is invalid or takes too long.
@@ -295,6 +296,11 @@ def _letter_pattern() -> re.Pattern[str]:
     return re.compile(f".[{combining_marks()}\uff9e\uff9f]*", re.DOTALL)
 
 
+_WRAPPED = re.compile(rf"(?<=[^\n]{{{MIN_WRAPPED_CHARACTERS}}})\n(?!{_NEW_PARAGRAPH.pattern})")
+"""A line break inside a paragraph."""
+_WHITE_SPACE = re.compile(r"(?<!\\)((?:\\\\)*)\\s")
+
+
 def _regex_finder(written: str) -> Finder:
     import regex
 
@@ -303,6 +309,7 @@ def _regex_finder(written: str) -> Finder:
 
     def find(text: str) -> Iterator[int]:
         left = ends - time.monotonic()
+        text = _WRAPPED.sub(" ", text)
         try:
             if left <= 0:
                 raise TimeoutError
@@ -326,6 +333,6 @@ def _compile(written: str) -> Any:
     if _RECURSIVE_PATTERN.search(written):
         raise RequestError(f"/{written}/ is recursive; use plain words or a simpler expression")
     try:
-        return regex.compile(written, regex.IGNORECASE | regex.MULTILINE)
+        return regex.compile(_WHITE_SPACE.sub(r"\1\\h", written), regex.IGNORECASE | regex.MULTILINE)
     except (regex.error, RecursionError, OverflowError, MemoryError, ValueError) as error:
         raise RequestError(f"/{written}/ is not a valid regular expression: {error}") from None

@@ -110,7 +110,7 @@ class Phrases:
     def defined_in(self, folded: str) -> str:
         """Return the subject of a folded text that asks what something is; "" for any other text."""
         match = self._defined(r"\w+(?: \w+){0,3}?" if self.spaced else ".{1,20}?").fullmatch(folded)
-        return next(filter(None, match.groups()), "") if match else ""
+        return next(filter(None, match.groups()), "").strip() if match else ""
 
     @cache  # noqa: B019
     def _defined(self, what: str) -> re.Pattern[str]:

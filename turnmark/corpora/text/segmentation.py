@@ -205,9 +205,11 @@ _STARTERS = frozenset(
 _BEFORE_ORDINAL = frozenset(
     "am der den dem das die im vom zum beim ab bis seit zur des jeden jedem jeder ein eine".split()
 )
-_MONTHS = frozenset(
-    """januar jänner februar märz april mai juni juli august september oktober november dezember""".split()
+_AFTER_ORDINAL = frozenset(
+    """januar jänner februar märz april mai juni juli august september oktober november dezember jahrhundert
+    jahrhunderts jahrhunderte jahrhunderten jahrtausend jahrtausends lebensjahr weltkrieg weltkriegs""".split()
 )
+_INFLECTED = re.compile(r"[a-zäöüß]{3,}e[nrms]?\Z")
 _INITIAL = re.compile(r"[^\W\d_]$")
 _DOTTED_ABBREVIATION = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}$")
 _ENUMERATOR = re.compile(r"\d{1,3}$|[a-zA-Z]$|[ivx]{1,4}$")
@@ -384,8 +386,10 @@ def _full_stop(text: str, start: int, dot: int, word: str, opened: bool, spaced:
     upper, starter = word[0].isupper(), word.lower() in _STARTERS
     first = len(words_before) <= 1 and dot - start <= 40
     if name.isdigit() and len(name) <= 2 and not starter:
-        previous = words_before[-2].lower() if len(words_before) > 1 else ""
-        if word.lower() in _MONTHS or (upper and previous in _BEFORE_ORDINAL):
+        earlier, previous = ["", "", *words_before][-3:-1]
+        is_inflected = earlier.lower() in _BEFORE_ORDINAL and _INFLECTED.match(previous)  # "im frühen 18. Jahrhundert"
+        is_ordinal = previous.lower() in _BEFORE_ORDINAL or is_inflected or words_before[-1].startswith("(")
+        if word.lower() in _AFTER_ORDINAL or (upper and is_ordinal):
             return False
     if name in _TITLE_ABBREVIATIONS or (first and not spaced and _ENUMERATOR.match(name)):
         return False

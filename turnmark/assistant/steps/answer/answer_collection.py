@@ -15,6 +15,8 @@ from turnmark.assistant.steps.answer.answer_counts import (
     counted,
     group_digits,
     list_rows,
+    mention_heading,
+    mentioned_words,
 )
 from turnmark.assistant.steps.step_results import (
     Assessment,
@@ -25,9 +27,10 @@ from turnmark.assistant.steps.step_results import (
     UnderstoodMessage,
 )
 from turnmark.assistant.steps.turn_state import MIN_KNOWN_SHARE, Turn
-from turnmark.assistant.steps.understand.collection_questions import CollectionQuestion, collection_question
+from turnmark.assistant.steps.understand.collection_questions import CollectionQuestion, collection_question, rows
 from turnmark.assistant.types import Judgment
 from turnmark.core.untrusted import ellipsize, escape_marks, one_line
+from turnmark.corpora.text.languages import ENGLISH, UNSPACED_LANGUAGES
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.storage.passage_store import DocumentEntry
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -52,7 +55,7 @@ def answer_about_collection(turn: Turn, understood: UnderstoodMessage, assessmen
     if retriever is None or turn.evidence is not None:
         return None
     if question is None:
-        return count_mentions(turn, assessment)
+        return count_mentions(turn, assessment) or _nearest_to_mention(turn, retriever, assessment)
     if question.topic == "help":
         judgment = Judgment(decision="converse", confidence=1.0, reason="not a question to the documents")
         assessment = replace(assessment, judgment=judgment)
@@ -68,6 +71,19 @@ def answer_about_collection(turn: Turn, understood: UnderstoodMessage, assessmen
     else:
         text, sources = _listed_documents(retriever, collection.documents(), question)
     return counted(turn, assessment, text, sources)
+
+
+def _nearest_to_mention(turn: Turn, retriever: Retriever, assessment: Assessment) -> Draft | None:
+    """Return the documents nearest to words that a message asks to be located and that no document has, or None."""
+    words, collection = mentioned_words(turn.message), retriever.collection()
+    question = CollectionQuestion("about", turn.language if turn.language in rows() else ENGLISH, words)
+    if not words or collection is None or min(turn.word_shares([words]), default=1.0) < MIN_KNOWN_SHARE:
+        return None
+    entries = collection.documents()
+    nearest, sources = _listed_documents(retriever, entries, question)
+    none = mention_heading(words, 0, 0, len(entries), turn.language).rstrip(" :：")
+    stop = "。" if turn.language in UNSPACED_LANGUAGES else "."
+    return counted(turn, assessment, f"{none}{stop}\n\n{nearest}", sources)
 
 
 def _listed_documents(

@@ -84,7 +84,7 @@ def count_mentions(turn: Turn, assessment: Assessment) -> Draft | None:
         (number,) = sources.number([Hit(passage=passage, score=0.0)])
         labels.append(f"{escape_marks(one_line(passage.title or document))} [{number}]")
     found = len(occurrences.times)
-    heading = _heading(words, sum(occurrences.times.values()), found, occurrences.documents, language)
+    heading = mention_heading(words, sum(occurrences.times.values()), found, occurrences.documents, language)
     text = "\n".join([escape_marks(one_line(heading)), "", *list_rows(labels, language, found)])
     return counted(turn, assessment, text, sources)
 
@@ -105,7 +105,8 @@ def list_rows(labels: Sequence[str], language: str, count: int = 0, limit: int =
     return rows
 
 
-def _heading(words: str, times: int, found: int, documents: int, language: str) -> str:
+def mention_heading(words: str, times: int, found: int, documents: int, language: str) -> str:
+    """Return the line above a list of documents that mention some words, in a language."""
     text = in_language(COUNTED_TEXT, language)
     if times == 1 and text == COUNTED_TEXT:
         text = text.replace("times in", "time in")

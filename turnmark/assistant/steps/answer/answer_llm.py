@@ -126,17 +126,25 @@ def turn_prompt(
         evidence.previous,
         "" if evidence.previous else language_to_answer(turn),
         counts,
-        [_extent(turn, hit.passage, number if counts else 0) for number, hit in enumerate(evidence.hits, 1)],
+        _extents(turn, [hit.passage for hit in evidence.hits], counts),
     )
 
 
-def _extent(turn: Turn, passage: Passage, number: int) -> str:
-    """Return whether a section is its whole document, or is cut; empty if neither is known.
+def _extents(turn: Turn, sections: Sequence[Passage], reads_on: bool) -> list[str]:
+    """Return for each section whether it is its whole document, or is cut; empty if neither is known.
 
     Args:
-        number: its number, if the model has tools to read on; 0 if it has none.
+        reads_on: whether the model has tools to read on.
     """
-    document = turn.retriever.neighbors(passage) if turn.retriever and passage.path else []
+    first = {section.document: section for section in sections if turn.retriever and section.path}
+    documents = {name: turn.retriever.neighbors(section) for name, section in first.items()} if turn.retriever else {}
+    return [
+        _extent(section, documents.get(section.document, ()), number if reads_on else 0)
+        for number, section in enumerate(sections, 1)
+    ]
+
+
+def _extent(passage: Passage, document: Sequence[Passage], number: int) -> str:
     after = next((each for each in document if each.start >= passage.end), None)
     if document and document[0].start >= passage.start and after is None:
         return "(whole document)"

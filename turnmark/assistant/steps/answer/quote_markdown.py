@@ -80,7 +80,7 @@ def set_bold(text: str) -> str:
     plain = _EMPHASIS.sub("", body).strip()
     match = _IN_BRACKETS.fullmatch(plain) or _WIDE_MARKS.fullmatch(plain)
     opening, inner, closing = match.groups()  # type: ignore[union-attr]
-    return f"{lead}{opening}**{inner}**{closing}{gap}{rest}" if inner else text
+    return f"{lead}{opening}**{inner.strip()}**{closing}{gap}{rest}" if inner.strip() else text
 
 
 _IN_BRACKETS = re.compile(r"([「『（《【“])([^「『（《【“」』）》】”]*?)([。！？｡]*[」』）》】”][。！？｡]*)")
@@ -106,7 +106,7 @@ def format_places(
     for (hit, line), number in zip(places, sources.number(hit for hit, _ in places), strict=True):
         title, section = hit.passage.title, line.heading("")
         names = dict.fromkeys(filter(None, ("" if section and title in titles else title, section)))
-        path = _plain(" › ".join(names)).replace("*", "").strip() or _plain(hit.passage.document).replace("*", "")
+        path = _plain(" › ".join(names)).replace("*", "").strip(" :：") or _plain(hit.passage.document).replace("*", "")
         text = (
             line.text
             if line.kind != "code"

@@ -214,12 +214,19 @@ def _head_above(first: TextLine, passage: Passage) -> str:
 
 
 def further_places(
-    ranked: Sequence[RatedLine], hits: Sequence[Hit], shown: Sequence[QuotedSpan], limit: int
+    ranked: Sequence[RatedLine],
+    hits: Sequence[Hit],
+    shown: Sequence[QuotedSpan],
+    limit: int,
+    known: set[tuple[str, int]],
 ) -> list[tuple[Hit, TextLine]]:
     """Return the best lines outside of the quotations that say more than their headings, each from another paragraph,
-    list or table."""
+    list or table.
+
+    Args:
+        known: passages and blocks of the lines that were returned for earlier parts; the new ones are added.
+    """
     places: list[tuple[Hit, TextLine]] = []
-    known: set[tuple[str, int]] = set()
     for row in ranked:
         hit = hits[row.hit]
         block = hit.passage.id, row.line.block

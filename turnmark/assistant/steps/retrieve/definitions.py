@@ -52,6 +52,7 @@ def definition_hits(turn: Turn, subject: str) -> list[Hit]:
     return [hit for _, hit in found[:MAX_DEFINITIONS]]
 
 
+@lru_cache(maxsize=2048)  # both the retrieve step and the answer step rate the lines
 def definition_share(subject: str, line: TextLine, passage: Passage) -> float:
     """Return how much a line looks like the definition of a subject, 0..1."""
     if not _may_define(line):

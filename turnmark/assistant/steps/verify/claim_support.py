@@ -253,6 +253,13 @@ def _has_code(text: str, sources: Sequence[str]) -> bool:
     return all(word.casefold() in known for word in code.split() if not word.startswith("<"))
 
 
+_REPORTING_FRAME = re.compile(
+    r"^\W*(?:(?:the|this|that|its|their|your) )?(?:[\w'’-]+ ){1,6}?(?:(?:also|clearly|explicitly) )?(?:states?|says?|notes?"
+    r"|mentions?|explains?|specif(?:y|ies)|indicates?|adds?|confirms?|recommends?) that |^\W*(?:[\w'’-]+ ){1,7}?(?:steht|"
+    r"heißt es|besagt|erklärt|erwähnt|gibt an), dass ",
+    re.IGNORECASE,
+)
+"""The beginning of a claim that says where it stands: "The offer letter states that …"."""
 _CODE_SPAN = re.compile(r"`([^`\n]+)`")
 
 
@@ -319,7 +326,7 @@ class Sources:
         if self.question is None:
             return coverage(text, cited_texts) >= MIN_SUPPORT_SHARE
         quantities = len(find_numbers(text, language=self.language))
-        plain = without_quantities(text, self.language)
+        plain = _REPORTING_FRAME.sub("", without_quantities(text, self.language))
         needed = len(content_stems(plain, self.language))
         share = coverage(plain, cited_texts)
         return share * needed + quantities >= MIN_SUPPORT_SHARE * (needed + quantities)
