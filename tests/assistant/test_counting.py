@@ -63,7 +63,9 @@ def test_long_list_of_documents_is_shortened(pans):
 
 def test_words_found_nowhere_are_counted_and_the_nearest_documents_listed(pans):
     reply = pans.reply([], "Which pages mention kettles of iron?")
-    none = "“kettles of iron” is found 0 times in 0 of 42 documents.\n\nThe documents nearest to “kettles of iron”:\n\n- "
+    none = (
+        "“kettles of iron” is found 0 times in 0 of 42 documents.\n\nThe documents nearest to “kettles of iron”:\n\n- "
+    )
     assert reply.answer.startswith(none)
     german = pans.reply([], "Welche Seiten erwähnen iron kettles?").answer
     assert german.startswith("„iron kettles“ kommt 0-mal in 0 von 42 Dokumenten vor.")

@@ -215,7 +215,9 @@ def test_computed_source_shows_its_statement_and_rows(tmp_path, monkeypatch, end
         assert count(chromium, ".source.found .basis tbody tr") == 6
         assert "10.50 €" in text(chromium, ".source.found .basis td")
         assert EVIL in text(chromium, ".source.found .basis td")
-        chromium.run("URL.createObjectURL = (blob) => { blob.text().then((rows) => { window.rows = rows; }); return '#'; }; 1")
+        chromium.run(
+            "URL.createObjectURL = (blob) => { blob.text().then((rows) => { window.rows = rows; }); return '#'; }; 1"
+        )
         chromium.run("document.querySelector('.source.found .basis .save').click()")
         chromium.wait(lambda: chromium.run("window.rows !== undefined"))
         assert str(chromium.run("window.rows")).startswith("note,sum")

@@ -96,7 +96,10 @@ def test_a_message_with_a_picture_is_answered_from_its_text():
     ("asked", "note"),
     [
         ("What is it?", "*Only the text of your message was read; its pictures and files were not looked at.*"),
-        ("Was ist das?", "*Nur der Text Ihrer Nachricht wurde gelesen; Bilder und Dateien darin wurden nicht angesehen.*"),
+        (
+            "Was ist das?",
+            "*Nur der Text Ihrer Nachricht wurde gelesen; Bilder und Dateien darin wurden nicht angesehen.*",
+        ),
     ],
 )
 @pytest.mark.parametrize("footnotes", [True, False])

@@ -157,7 +157,11 @@ class ReplyForm:
 
     def completion(self, reply: Reply) -> dict[str, Any]:
         """Return the complete reply as a chat completion."""
-        message = {"role": "assistant", "content": content(reply, self._request.footnotes, self._request.note), "refusal": None}
+        message = {
+            "role": "assistant",
+            "content": content(reply, self._request.footnotes, self._request.note),
+            "refusal": None,
+        }
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         return {
             **self._head,

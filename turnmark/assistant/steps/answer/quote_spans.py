@@ -224,13 +224,16 @@ def further_places(
     list or table.
 
     Args:
-        known: passages and blocks of the lines that were returned for earlier parts; the new ones are added.
+        known: passages and blocks of the lines that were returned for earlier parts, which count for the limit; the
+            new ones are added.
     """
     places: list[tuple[Hit, TextLine]] = []
+    named = frozenset(known)
     for row in ranked:
         hit = hits[row.hit]
         block = hit.passage.id, row.line.block
         is_new = block not in known and not _is_navigation(hit) and row.line.says_more(hit.passage.title)
+        limit -= block in named
         if len(places) < limit and is_new and not any(span.contains(hit, row.line) for span in shown):
             known.add(block)
             places.append((hit, row.line))

@@ -108,7 +108,9 @@ class SingleSearch:
         else:
             found = _search_single(turn, turn.retriever, understood, max(turn.top_k, self.depth))
         if turn.evidence is None and turn.retriever is not None:
-            found = replace(found, parts=tuple(self.sift(turn, turn.retriever, understood, part) for part in found.parts))
+            found = replace(
+                found, parts=tuple(self.sift(turn, turn.retriever, understood, part) for part in found.parts)
+            )
         return replace(found, hits=tuple(self.choose_evidence(turn, found.parts)))
 
     def sift(self, turn: Turn, retriever: Retriever, understood: UnderstoodMessage, part: PartEvidence) -> PartEvidence:  # noqa: ARG002
