@@ -72,9 +72,9 @@ def advice_for_question(embedder: str, languages: Mapping[str, int], asked: str,
     if known is None or {asked, main} <= known or not few:
         return ""
     return (
-        f"the question is in {language_name(asked)} and most documents are in {language_name(main)}, which the embedder "
-        f"{embedder} does not compare; for better search: {_fetch_command()}turnmark index build FOLDER --name {index} "
-        f"--embedder {MULTILINGUAL.name}"
+        f"the question is in {language_name(asked)} and most documents are in {language_name(main)}, which the "
+        f"embedder {embedder} does not compare; for better search: {_fetch_command()}turnmark index build FOLDER "
+        f"--name {index} --embedder {MULTILINGUAL.name}"
     )
 
 

@@ -254,9 +254,8 @@ def _has_code(text: str, sources: Sequence[str]) -> bool:
 
 
 _REPORTING_FRAME = re.compile(
-    r"^\W*(?:(?:the|this|that|its|their|your) )?(?:[\w'’-]+ ){1,6}?(?:(?:also|clearly|explicitly) )?(?:states?|says?|notes?"
-    r"|mentions?|explains?|specif(?:y|ies)|indicates?|adds?|confirms?|recommends?) that |^\W*(?:[\w'’-]+ ){1,7}?(?:steht|"
-    r"heißt es|besagt|erklärt|erwähnt|gibt an), dass ",
+    r"^\W*(?:[\w'’-]+ ){1,7}?(?:(?:states?|says?|notes?|mentions?|explains?|specif(?:y|ies)|indicates?|adds?|confirms?) "
+    r"that|(?:steht|heißt es|besagt|erklärt|erwähnt|gibt an), dass) ",
     re.IGNORECASE,
 )
 """The beginning of a claim that says where it stands: "The offer letter states that …"."""
