@@ -254,7 +254,7 @@ def _has_code(text: str, sources: Sequence[str]) -> bool:
 
 
 _REPORTING_FRAME = re.compile(
-    r"^\W*(?:[\w'’-]+ ){1,7}?(?:(?:states?|says?|notes?|mentions?|explains?|specif(?:y|ies)|indicates?|adds?|confirms?) "
+    r"^\W*(?:[\w'’-]+ ){1,7}?(?:(?:states?|says?|notes?|mentions?|explains?|specif(?:y|ies)|indicates?|adds?) "
     r"that|(?:steht|heißt es|besagt|erklärt|erwähnt|gibt an), dass) ",
     re.IGNORECASE,
 )
