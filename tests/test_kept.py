@@ -115,6 +115,15 @@ def test_all_is_confirmed_on_a_terminal(turnmark, kept, monkeypatch, answer, lef
     assert names(turnmark) == left
 
 
+def test_a_name_is_confirmed_on_a_terminal(turnmark, kept, monkeypatch):
+    monkeypatch.setattr("turnmark.local_state.stdin_is_terminal", lambda: True)
+    ran = turnmark("remove", "indexes/notes", stdin="n\n")
+    assert "Delete indexes/notes (" in ran.out + ran.err
+    assert "indexes/notes" in names(turnmark)
+    turnmark.ok("remove", "indexes/notes", "--yes")
+    assert "indexes/notes" not in names(turnmark)
+
+
 def test_an_index_that_is_being_built_stays_and_the_rest_is_removed(turnmark, kept):
     with lock_index(indexes_folder() / "notes"):
         ran = turnmark("remove", "--all", "--yes")

@@ -90,6 +90,25 @@ def test_text_without_quotes_is_explained(turnmark):
     )
 
 
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["ask", "notes", "How is tea made?"], "the arguments are swapped; write 'How is tea made?' --index notes"),
+        (["search", "notes", "tea"], "the arguments are swapped; write tea --index notes"),
+        (
+            ["ask", "How is tea made?", "notes"],
+            "no such file or folder; for the index of that name, write --index notes",
+        ),
+        (["mcp", "notes"], "unexpected argument 'notes'; write --index before it"),
+        (["score", "mtrag", "answers.jsonl"], "unexpected argument 'answers.jsonl'; write --predictions before it"),
+        (["ask", "x", "--index", "notes", "--generator", "gpt-4o-mini"], "write openai:gpt-4o-mini for that model"),
+    ],
+)
+def test_swapped_and_misplaced_arguments_get_the_right_advice(turnmark, notes, monkeypatch, words, advice):
+    monkeypatch.chdir(notes.parent.parent)
+    assert advice in turnmark.refused(*words)
+
+
 # --- which index -----------------------------------------------------------------------------------------------------
 
 

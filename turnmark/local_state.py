@@ -196,7 +196,7 @@ class RemoveRequest(Request):
     everything: Annotated[bool, typer.Option("--all", help="Delete everything except your configuration and runs")] = (
         False
     )
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation of --all")] = False
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation")] = False
     as_json: AsJson = False
 
 
@@ -212,9 +212,10 @@ def remove(request: RemoveRequest, errors: ErrorCollector) -> None:
         errors.add("--all deletes everything that `turnmark where` shows: confirm it with --yes")
     errors.raise_all()
     items = removable if request.everything else [item for item in found if item is not None]
-    if request.everything and not request.yes:
+    if not request.yes and stdin_is_terminal():
         size = _shown_size(sum(item.bytes for item in items))
-        typer.confirm(f"Delete {len(items)} items ({size}) in {one_line(home())}?", abort=True, err=True)
+        names = f"{len(items)} items" if request.everything else ", ".join(one_line(item.name) for item in items)
+        typer.confirm(f"Delete {names} ({size}) in {one_line(home())}?", abort=True, err=True)
     removed, failures = list[str](), list[str]()
     for item in dict.fromkeys(items):
         try:

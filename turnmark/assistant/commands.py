@@ -296,7 +296,8 @@ def _over_folder(
     assert request.folder is not None, "called for a request with a folder"
     typed = config.index if "index" in request.typed else ""
     carry_out = carry_out or build_with_bar
-    names = index_folder(request.folder, typed, config.retriever, errors, err, carry_out, request.describe)
+    text = (request.question if isinstance(request, AskRequest) else None) or ""
+    names = index_folder(request.folder, typed, config.retriever, errors, err, carry_out, request.describe, text)
     return config.model_copy(update={"index": names})
 
 

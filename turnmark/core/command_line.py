@@ -13,6 +13,9 @@ from turnmark.core.errors import RequestError, nearest_name, unknown_name
 _MISTAKES = "turnmark.mistakes"
 """Key under which the context of a command keeps the mistakes of its command line."""
 
+_FLAGS_OF_NAMES = ("--predictions", "--index")
+"""Flags whose values are often typed without the flag."""
+
 
 def mistakes_of(context: typer.Context) -> list[str]:
     """Return the mistakes that were found while the command line was parsed."""
@@ -57,7 +60,7 @@ class CheckedCommand(TyperCommand):
         if extra:
             plural = "s" if len(extra) > 1 else ""
             quoted = " ".join(map(repr, extra))
-            mistakes.append(f"unexpected argument{plural} {quoted}; put a text that contains spaces in quotes")
+            mistakes.append(f"unexpected argument{plural} {quoted}; {_advise_on_argument(self, ctx)}")
         if mistakes and self.raises_mistakes:
             raise RequestError(mistakes)
         ctx.meta[_MISTAKES] = mistakes
@@ -164,6 +167,13 @@ def _describe_option(command: Any, ctx: Any, error: Any) -> str:
     near = nearest_name(option, [spelling for spelling in options if spelling.startswith("--")])
     hint = f"did you mean {near}?" if near else f"see {ctx.command_path} --help"
     return f"unknown option {option} ({hint})"
+
+
+def _advise_on_argument(command: Any, ctx: Any) -> str:
+    """Say where an unexpected argument belongs: to a flag, or to the text before it."""
+    takes_text = sum(parameter.param_type_name == "argument" for parameter in command.get_params(ctx)) > 1
+    flags = [flag for flag in _FLAGS_OF_NAMES if flag in _options(command, ctx)]
+    return f"write {flags[0]} before it" if flags and not takes_text else "put a text that contains spaces in quotes"
 
 
 def _spelling(parameter: Any) -> str:

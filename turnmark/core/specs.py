@@ -109,10 +109,14 @@ class Registry:
     """The names of one role: the built-in ones, and those that third parties add through entry points of `group`.
 
     A factory is called as `factory(spec, **arguments of the role)`.
+
+    Args:
+        example: what to write for a name without an argument that is unknown, with the name for `{0}`.
     """
 
-    def __init__(self, role: str, entries: Mapping[str, Entry], group: str = "") -> None:
+    def __init__(self, role: str, entries: Mapping[str, Entry], group: str = "", example: str = "") -> None:
         self.role = role
+        self._example = example
         self._entries = dict(entries)
         self._group = group
 
@@ -130,7 +134,9 @@ class Registry:
         spec = parse_spec(text)
         names = self.entries()
         if spec.name not in names:
-            raise RequestError(unknown_name(self.role, spec.name, sorted(names)))
+            is_bare = self._example and text == spec.name
+            example = f"; write {self._example.format(text)}" if is_bare else ""
+            raise RequestError(unknown_name(self.role, spec.name, sorted(names)) + example)
         return spec
 
     def factory(self, spec: Spec) -> Callable[..., Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -145,6 +146,7 @@ def index_folder(
     err: bool = False,
     carry_out: CarryOut = build_with_bar,
     describe: str | None = None,
+    text: str = "",
 ) -> str:
     """Build the index of a folder, or bring it up to date, and return its name together with the other names.
 
@@ -159,6 +161,7 @@ def index_folder(
         carry_out: carries out the build, which reports to the progress that it is called with. It returns None if
             the build goes on in the background.
         describe: spec of the model that describes pictures, or None for the one that the index was built with.
+        text: the argument before the folder, with which it may have been swapped.
     """
     from turnmark.retrieval.search.opened_index import list_indexes, split_names
 
@@ -166,6 +169,14 @@ def index_folder(
     default = re.sub(r"[^A-Za-z0-9_-]+", "-", source.name).strip("-") or "documents"
     searched = split_names(names or default)
     sources = {manifest.name: manifest.source for manifest in list_indexes()}
+    if not source.exists():
+        swapped = text if text and Path(text).expanduser().exists() else f"--index {text}" if text in sources else ""
+        if str(folder) in sources:
+            errors.add(f"{folder}: no such file or folder; for the index of that name, write --index {folder}")
+            errors.raise_all()
+        elif swapped:
+            errors.add(f"the arguments are swapped; write {shlex.quote(str(folder))} {swapped}")
+            errors.raise_all()
     if Path(sources.get(searched[0], source)).resolve() != source:
         errors.add(f"the index {searched[0]!r} is of {sources[searched[0]]!r}; choose another name with --index")
     request = BuildRequest(source=source, name=searched[0], retriever=retriever, describe=describe)
@@ -392,7 +403,7 @@ def run_search(request: SearchRequest, errors: ErrorCollector) -> None:
     if request.folder is not None:
         typed = request.index if "index" in request.typed else ""
         names: str | None = index_folder(
-            request.folder, typed, request.retriever, errors, err=True, describe=request.describe
+            request.folder, typed, request.retriever, errors, err=True, describe=request.describe, text=request.query
         )
     else:
         if request.describe is not None:

@@ -28,6 +28,7 @@ GENERATORS = Registry(
         "python": Entry(f"{_HERE}.replay:open_python_generator", "python:pkg.mod:factory: your own"),
     },
     group="turnmark.generators",
+    example="openai:{0} for that model of OpenAI, or ollama:{0} for one that runs here",
 )
 
 _FILE_GENERATORS = frozenset(("local", "replay"))
