@@ -49,7 +49,6 @@ from turnmark.evaluation.report.finished_runs import first_answers, read_run
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.standard_metrics import (
-    LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
@@ -172,7 +171,6 @@ class CompoundQA(Task):
             *compound_metrics(self.embed, self.setting == answer_modes.POSITIONS),
             *REFERENCE_METRICS,
             *PASSAGE_METRICS,
-            *LEAD_METRICS,
             *STYLE_METRICS,
             extra_words,
         )
