@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-import shutil
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +15,6 @@ from turnmark.core.home import write_json
 from turnmark.corpora.text import languages
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.components import verify_index
-from turnmark.retrieval.ranking.vectors import unpack_tokens
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.retriever_factory import open_retriever
 from turnmark.retrieval.storage.passage_writer import PassageWriter
@@ -171,46 +167,13 @@ def test_other_settings_keep_the_vectors(notes):
         assert verify_index(open_index("n")) == []
 
 
-@pytest.mark.parametrize(("old_format", "has_files"), [(4, True), (4, False), (5, True)])
-def test_takes_over_the_vectors_of_formats_before(notes, old_format, has_files, capsys):
-    """Format 4 had the vectors in a file by row, or in Chroma; format 5 had one for each token."""
+def test_an_earlier_format_is_built_again(notes, capsys):
     build_index(notes, "n", retriever="conversational")
-    index = open_index("n")
-    contents = [content for page in index.store.pages() for _, content, _ in page]
-    vectors = index.flat.of(range(3))
-    tokens = [np.array([number, 7, 7], "<i4") for number in range(3)]
-    bits = np.repeat(np.packbits(vectors > 0, axis=1), 3, axis=0)
-    shutil.rmtree(index.files)
-    for name in ("exact", "tokens"):
-        (index.files / name).mkdir(parents=True)
-    starts, exact, old_tokens = np.array([0, 3, 6, 9]), index.files / "exact", index.files / "tokens"
-    with closing(sqlite3.connect(index.files / "passages.db")) as db, db:
-        if old_format == 4:
-            db.execute("CREATE TABLE passages (row INTEGER PRIMARY KEY, hash TEXT)")
-            db.executemany("INSERT INTO passages VALUES (?, ?)", enumerate(content * 2 for content in contents))
-        else:
-            db.execute("CREATE TABLE contents (encoder TEXT, hash TEXT, slot INTEGER)")
-            rows = [("dense", content * 2, slot) for slot, content in enumerate(contents)]
-            db.executemany("INSERT INTO contents VALUES (?, ?, ?)", rows)
-    if old_format == 4 and has_files:
-        for path, array in {exact / "vectors": vectors, old_tokens / "bits": bits, old_tokens / "starts": starts,
-                            old_tokens / "ids": np.concatenate(tokens)}.items():  # fmt: skip
-            np.save(path.with_suffix(".npy"), array)
-    elif has_files:
-        vectors.tofile(exact / "vectors.f32")
-        bits.tofile(old_tokens / "bits.u8")
-        starts[1:].tofile(old_tokens / "starts.i64")
-        np.concatenate(tokens).tofile(old_tokens / "ids.i32")
-    manifest = index.manifest.model_dump(mode="json", exclude={"revision", "pending", "changed_since"})
-    write_json(index.folder / "manifest.json", {**manifest, "format": old_format, "exact": has_files})
-    with pytest.raises(RequestError, match=f"has format {old_format}"):
+    manifest = open_index("n").manifest.model_dump(mode="json", exclude={"revision", "pending"})
+    write_json(open_index("n").folder / "manifest.json", {**manifest, "format": 5, "exact": True})
+    with pytest.raises(RequestError, match=r"has format 5, .*turnmark index build"):
         open_index("n")
     report = build_index(notes, "n", retriever="conversational")
-    assert report.embedded == (0 if has_files else 3)
-    assert ("its 3 passages are embedded again" in capsys.readouterr().err) != has_files
-    new = open_index("n")
-    assert verify_index(new) == []
-    assert new.flat.of(range(3)) == pytest.approx(vectors, abs=1e-5)
-    if has_files:
-        signs, ids = unpack_tokens(new.tokens.packed(new.rows.slots[1]))
-        assert (signs.tolist(), ids.tolist()) == ([bits[3].tolist()], [1, 7])
+    assert report.embedded == 3
+    assert "embedded again for a new format" in capsys.readouterr().err
+    assert verify_index(open_index("n")) == []

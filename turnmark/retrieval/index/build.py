@@ -85,8 +85,6 @@ MAX_UNPUBLISHED_CONTENTS = 1000
 """Number of texts to embed above which the index can be searched by words meanwhile."""
 MAX_WASTED_SHARE = 0.5
 """Share of passages that are gone above which the index is compacted."""
-OLD_FILES_LIST = "files.json"
-"""A file of indexes of earlier formats, whose content is now in `passages.db`."""
 _ANALYSIS_MARK = f"analysis {ANALYSIS_VERSION}"
 DOUBLED = "passage id appears twice; the first was kept"
 
@@ -322,7 +320,6 @@ class Build:
         if self.compact or place.store.wasted_share() > MAX_WASTED_SHARE:
             self._compact(place, models)
         self._drop_others(place)
-        (self.folder / OLD_FILES_LIST).unlink(missing_ok=True)
 
     # -- where it is written
 
@@ -366,15 +363,15 @@ class Build:
             self._delete(folder)
         self.fresh = None if folder.exists() else folder
         place = Generation(self.folder, number, self.old.revision + 1 if self.old else 1, models.encoders, mark)
-        if self.fresh is not None and self.old is not None and not self.is_damaged:
+        if self.fresh is not None and self.old is not None and self.old.format == FORMAT and not self.is_damaged:
             try:
                 has_terms = _ANALYSIS_MARK in read_mark(generation_folder(self.folder, self.old.generation)).split("\n")
                 same_terms = has_terms and self.old.bm25.language == self.settings.bm25.language
                 take_over(StoredIndex(self.folder, self.old), place, models.encoders, same_terms)
             except (TurnmarkError, OSError, ValueError, sqlite3.DatabaseError) as error:
                 self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
-            if self.old.format != FORMAT and any(values.is_empty for values in place.values.values()):
-                notify(f"{self.folder.name}: its {self.old.passages:,} passages are embedded again for a new format")
+        elif self.old is not None and self.old.format != FORMAT:
+            notify(f"{self.folder.name}: everything is read and embedded again for a new format")
         return place
 
     def _goes_on(self, old: Manifest, mark: str) -> bool:

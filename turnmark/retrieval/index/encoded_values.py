@@ -91,11 +91,6 @@ class EncodedValues:
         self._store.add_contents(self._encoder.name, self._slots, hashes, sparse)
         self._slots += len(hashes)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing has been encoded."""
-        return not self._slots
-
     def sync(self) -> None:
         """Have the files on disk."""
         for file in self._files.values():

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from turnmark.corpora.types import HASH_DIGITS
 from turnmark.retrieval.index.encoders import TOKENS, VECTORS, Encoder, Values
 from turnmark.retrieval.index.generation import Generation
 from turnmark.retrieval.ranking.bm25 import COUNT_TYPE, POSTINGS
 from turnmark.retrieval.ranking.postings import NUMBER_TYPE, Postings
-from turnmark.retrieval.ranking.vectors import FlatVectors, TokenIndex, pack_token_signs
+from turnmark.retrieval.ranking.vectors import FlatVectors, TokenIndex
 from turnmark.retrieval.search.opened_index import DENSE, SPARSE, StoredIndex
-from turnmark.retrieval.storage.manifest import FORMAT
 from turnmark.retrieval.storage.passage_store import PASSAGES_FILE
 from turnmark.retrieval.storage.passage_writer import SPARSE_POSTINGS, SPARSE_TYPE, STAYS
 
-OLD_FORMATS = (4, 5)
-"""The formats whose vectors are taken over. Format 4 had each component in files of its own."""
 _PAGE = 2000
 _POSTED_TERMS = 20_000
 
@@ -32,11 +24,11 @@ def take_over(index: StoredIndex, place: Generation, encoders: Sequence[Encoder]
     """Copy the values that the same models made, and the passages with what is known about their files.
 
     Args:
-        index: an index as it was published, also of an earlier format, of which only the values are taken.
+        index: an index as it was published.
         place: a new generation.
         with_terms: whether passages keep their terms, or None to take over no passages.
     """
-    if index.manifest.format == FORMAT and with_terms is not None:
+    if with_terms is not None:
         _copy_passages(index, place, with_terms)
     models = {DENSE: index.manifest.embedder, SPARSE: index.manifest.splade}
     for encoder in encoders:
@@ -44,11 +36,9 @@ def take_over(index: StoredIndex, place: Generation, encoders: Sequence[Encoder]
         if model is None or model.fingerprint != encoder.fingerprint or (encoder.tokens and not index.manifest.tokens):
             continue
         if encoder.name == SPARSE:
-            if index.manifest.format == FORMAT:
-                _copy_sparse(index, place)
+            _copy_sparse(index, place)
             continue
-        pages = _stored_pages if index.manifest.format == FORMAT else _old_pages
-        for hashes, values in pages(index, encoder):
+        for hashes, values in _stored_pages(index, encoder):
             place.values[DENSE].add(hashes, values)
 
 
@@ -143,55 +133,3 @@ def _copy_passages(index: StoredIndex, place: Generation, with_terms: bool) -> N
         store.db.execute("DETACH old")
     if with_terms:
         _copy_postings(index, place, POSTINGS, COUNT_TYPE, dict(zip(keys, range(len(keys)), strict=True)))
-
-
-class _OldArrays(NamedTuple):
-    """What the files of an earlier format have: content hash -> position, and arrays by position.
-
-    `starts` and `bits` are empty without tokens.
-    """
-
-    positions: dict[str, int]
-    vectors: NDArray[np.float32]
-    starts: NDArray[np.int64]
-    bits: NDArray[np.uint8]
-    ids: NDArray[np.int32]
-
-
-def _old_pages(index: StoredIndex, encoder: Encoder) -> Iterator[tuple[list[str], Values]]:
-    """Yield the contents of an index of an earlier format with vectors and tokens, if it has them in files."""
-    if index.manifest.format not in OLD_FORMATS or not any((index.files / "exact").glob("vectors.*")):
-        return
-    old = _old_arrays(index, encoder)
-    contents = list(old.positions.items())
-    for start in range(0, len(contents), _PAGE):
-        page = contents[start : start + _PAGE]
-        values = {VECTORS: [np.asarray(old.vectors[position]).tobytes() for _, position in page]}
-        if encoder.tokens:
-            parts = [slice(int(old.starts[position]), int(old.starts[position + 1])) for _, position in page]
-            values[TOKENS] = [pack_token_signs(old.bits[part], old.ids[part], encoder.dimension) for part in parts]
-        yield [content[:HASH_DIGITS] for content, _ in page], values
-
-
-def _old_arrays(index: StoredIndex, encoder: Encoder) -> _OldArrays:
-    files, width = index.files, -(-encoder.dimension // 8)
-    as_numpy_files = index.manifest.format == OLD_FORMATS[0]
-    statement = (
-        'SELECT "hash", min("row") FROM passages GROUP BY "hash" ORDER BY 2' if as_numpy_files
-        else 'SELECT "hash", "slot" FROM contents WHERE "encoder" = \'dense\' ORDER BY "slot"'
-    )  # fmt: skip
-    with closing(sqlite3.connect(f"{(files / PASSAGES_FILE).resolve().as_uri()}?mode=ro", uri=True)) as db:
-        positions = dict(db.execute(statement))
-
-    def array(name: str, kind: str, row: tuple[int, ...] = ()) -> NDArray[Any]:
-        if not encoder.tokens and name.startswith("tokens"):
-            return np.zeros(0)
-        if as_numpy_files:
-            return np.asarray(np.load(files / f"{name}.npy", mmap_mode="r", allow_pickle=False))
-        (path,) = (files / name).parent.glob(f"{Path(name).name}.*")
-        return np.memmap(path, kind, "r").reshape(-1, *row)
-
-    vectors, starts = array("exact/vectors", "<f4", (encoder.dimension,)), array("tokens/starts", "<i8")
-    if not as_numpy_files:  # they are ends
-        starts = np.concatenate([[0], starts])
-    return _OldArrays(positions, vectors, starts, array("tokens/bits", "u1", (width,)), array("tokens/ids", "<i4"))

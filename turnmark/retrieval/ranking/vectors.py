@@ -246,12 +246,8 @@ def frame(embedder: Embedder, role: TextRole) -> tuple[int, int]:
 
 def pack_tokens(vectors: FloatArray, ids: TokenIds) -> bytes:
     """Encode a text's tokens as bytes: vectors of shape (tokens, dimension) as signs, and ids of shape (tokens,)."""
-    return pack_token_signs(np.packbits(vectors > 0, axis=1), ids, vectors.shape[1])
-
-
-def pack_token_signs(signs: NDArray[np.uint8], ids: TokenIds, dimension: int) -> bytes:
-    """Encode a text's tokens as bytes: packed signs of shape (tokens, dimension / 8 rounded up), and their ids."""
-    return pack_signs(pool_signs(signs, dimension), np.unique(ids % ID_COUNT), dimension)
+    dimension = vectors.shape[1]
+    return pack_signs(pool_signs(np.packbits(vectors > 0, axis=1), dimension), np.unique(ids % ID_COUNT), dimension)
 
 
 def pool_signs(signs: NDArray[np.uint8], dimension: int) -> NDArray[np.uint8]:
