@@ -1,12 +1,11 @@
-"""Says what became of a file: how it was read, or why not, and where a question finds it."""
+"""Says what became of a file: how it was read, or why not."""
 
 from __future__ import annotations
 
 import json
 import os
 import unicodedata
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pydantic import Field
@@ -17,18 +16,10 @@ from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.readers import Globs, describe_left_out, readers, reason_to_skip
 from turnmark.corpora.text.languages import language_name
 from turnmark.corpora.types import Problem
-from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.index.source_reading import Known, stamp_of
 from turnmark.retrieval.search.opened_index import StoredIndex
-from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
-from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.storage.passage_store import DocumentEntry
-from turnmark.retrieval.types import DEFAULT_TOP_K, LARGE_MODEL_TOP_K, Hit, Query
 
-MAX_RANK = 1000
-"""Number of passages among which the best one of the file is looked for."""
-MAX_NAMED = 5
-"""Maximum similar names, and maximum documents that are named before a passage."""
 MAX_LISTED = 20
 """Maximum documents of a file that are listed on the screen."""
 _MIN_SIMILARITY = 70
@@ -42,20 +33,6 @@ class AccountedDocument(DocumentEntry):
     fields: Mapping[str, tuple[str, ...]] = Field(description="the date and the keys to filter by, with their values")
 
 
-class QuestionAccount(Record):
-    """Where a search for a question finds the file."""
-
-    question: str
-    rank: int | None = Field(description=f"rank of its best passage; null: not among the first {MAX_RANK:,}")
-    passage: str = Field(default="", description="id of this passage")
-    section: str = ""
-    score: float | None = None
-    cosine: float | None = Field(default=None, description="cosine of the question and the passage, if it is known")
-    sure_from: float | None = Field(default=None, description="confidence from which an answer counts as sure")
-    before: Mapping[str, int] = Field(default={}, description="documents before it, with their number of passages")
-    reasons: tuple[str, ...] = Field(description="why an answer may or may not show it")
-
-
 class FileAccount(Record):
     """What became of a file."""
 
@@ -67,7 +44,6 @@ class FileAccount(Record):
     documents: tuple[AccountedDocument, ...] = ()
     left_out: Mapping[str, int] = Field(default={}, description="what the reader left out: reason -> count")
     similar: tuple[str, ...] = Field(default=(), description="files with a similar name")
-    question: QuestionAccount | None = None
 
 
 def account_for(index: StoredIndex, file: str) -> FileAccount:
@@ -154,74 +130,17 @@ def _reason(index: StoredIndex, source: Path, relative: str) -> str:
 
 
 def similar_names(name: str, labels: Mapping[str, str]) -> list[str]:
-    """Return the keys with the most similar labels."""
+    """Return the keys with the most similar labels, at most five."""
     from rapidfuzz import fuzz, process, utils
 
-    similar = process.extract(
-        name, labels, scorer=fuzz.WRatio, processor=utils.default_process, limit=MAX_NAMED, score_cutoff=_MIN_SIMILARITY
-    )
+    plain = utils.default_process
+    similar = process.extract(name, labels, scorer=fuzz.WRatio, processor=plain, score_cutoff=_MIN_SIMILARITY)
     return [key for _, _, key in similar]
 
 
 def quote_name(name: str) -> str:
     """Quote an untrusted name on one line."""
     return repr(ellipsize(one_line(name), _MAX_NAME_CHARACTERS))
-
-
-# --- a question ------------------------------------------------------------------------------------------------------
-
-
-def ask_about(index: Index, account: FileAccount, question: str, where: Where) -> FileAccount:
-    """Return the account with the rank of the file's best passage for a question, and why it is or is not shown."""
-    documents = {
-        each.document if len(index.parts) == 1 else f"{account.index}:{each.document}" for each in account.documents
-    }
-    retriever = open_retriever(default_retriever(index), index)
-    query = Query(text=retriever.respell(question), where=where)
-    hits = retriever.search([query], MAX_RANK)[0]
-    place = next((at for at, hit in enumerate(hits) if hit.passage.document in documents), None)
-    if place is None:
-        reasons = _filtered(index, documents, where) or ["no passage of it is similar enough, or has a word in common"]
-        return account.model_copy(
-            update={"question": QuestionAccount(question=question, rank=None, reasons=tuple(reasons))}
-        )
-    hit = hits[place]
-    found = QuestionAccount(
-        question=question,
-        rank=place + 1,
-        passage=hit.passage.id,
-        section=hit.passage.section,
-        score=hit.score,
-        cosine=hit.similarity,
-        sure_from=retriever.sure_from(),
-        before=dict(Counter(each.passage.document for each in hits[:place]).most_common()),
-        reasons=tuple(_shown_or_not(hits, place, retriever.sure_from())),
-    )
-    return account.model_copy(update={"question": found})
-
-
-def _filtered(index: Index, documents: set[str], where: Where) -> list[str]:
-    """Return the conditions that leave out all of some documents."""
-    return [
-        f"the filter {condition} leaves it out"
-        for condition in where
-        if not documents & {each.document for each in index.store.documents(index.only((condition,)))}
-    ]
-
-
-def _shown_or_not(hits: Sequence[Hit], place: int, sure_from: float | None) -> Iterator[str]:
-    rank, cosine = place + 1, hits[place].similarity
-    if rank <= DEFAULT_TOP_K:
-        yield f"it is among the {DEFAULT_TOP_K} passages that an answer is made from"
-    else:
-        models = f"; a large model reads {LARGE_MODEL_TOP_K}" if rank <= LARGE_MODEL_TOP_K else ""
-        yield f"it is below the {DEFAULT_TOP_K} passages that an answer is made from (--top-k){models}"
-        first = Counter(hit.passage.document for hit in hits[:DEFAULT_TOP_K])
-        document, count = first.most_common(1)[0]
-        if count > DEFAULT_TOP_K // 2:
-            yield f"{count} of them are from {one_line(document)}"
-    if cosine is not None and sure_from is not None and cosine < sure_from:
-        yield f"its cosine {cosine:.2f} is below {sure_from:.2f}, so an answer from it alone is not sure"
 
 
 # --- for the screen --------------------------------------------------------------------------------------------------
@@ -248,17 +167,3 @@ def account_lines(account: FileAccount) -> Iterator[str]:
         yield f"  {'note' if account.read else 'why'}: {one_line(reason)}"
     if account.similar:
         yield f"  did you mean: {', '.join(map(quote_name, account.similar))}"
-    if account.question is not None:
-        yield from _question_lines(account.question)
-
-
-def _question_lines(found: QuestionAccount) -> Iterator[str]:
-    yield f"question: {one_line(found.question)}"
-    if found.rank is not None:
-        cosine = "" if found.cosine is None else f", cosine {found.cosine:.3f}"
-        yield f"  best passage: rank {found.rank}{cosine}, {one_line(found.section or found.passage)}"
-        before = [f"{one_line(name)} {count}" for name, count in [*found.before.items()][:MAX_NAMED]]
-        if before:
-            yield f"  before it: {', '.join(before)}"
-    for reason in found.reasons:
-        yield f"  {one_line(reason)}"
