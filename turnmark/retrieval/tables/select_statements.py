@@ -14,11 +14,6 @@ from turnmark.core.errors import RequestError
 _MAX_QUERIES = 12
 _COMMENT = re.compile(r"(?:\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*", re.DOTALL)
 
-_DEFINED_NAMES = re.compile(
-    r"""["`[]?(\w+)["`\]]?\s*(?:\([^()]*\)\s*)?\bAS\s+(?:(?:NOT\s+)?MATERIALIZED\s*)?\(""", re.IGNORECASE
-)
-"""Matches a name that WITH defines, as in `WITH best (team) AS (`."""
-
 
 class RowQuery(NamedTuple):
     """Two queries for the rows of one table that a result rests on: their rowids, and their number."""
@@ -45,8 +40,6 @@ class Statement:
             raise RequestError("the statement is empty; write one SELECT")
         if len(self.text) > most:
             raise RequestError(f"the statement has more than {most:,} characters; shorten it")
-        if "\0" in self.text:
-            raise RequestError("the statement contains a null character; remove it")
         begins = _COMMENT.match(self.text)
         first = re.match(r"\w*", self.text[begins.end() if begins else 0 :])
         if first is None or first.group().lower() not in ("select", "with", "values"):
@@ -54,7 +47,9 @@ class Statement:
 
     def defined_names(self) -> frozenset[str]:
         """Return the names that the statement defines in WITH, in lower case."""
-        return frozenset(match[1].lower() for match in _DEFINED_NAMES.finditer(self.text))
+        from sqlglot import exp
+
+        return frozenset(each.alias.lower() for each in self._tree.find_all(exp.CTE)) if self._tree else frozenset()
 
     @cached_property
     def _tree(self) -> Any:
@@ -73,15 +68,10 @@ class Statement:
             return []
         from sqlglot import exp
 
-        try:
-            defined = {each.alias.lower() for each in self._tree.find_all(exp.Alias)}
-            defined |= {str(each.name).lower() for each in self._tree.find_all(exp.TableAlias)}
-            defined |= {
-                str(column.name).lower() for each in self._tree.find_all(exp.TableAlias) for column in each.columns
-            }
-            columns = list(self._tree.find_all(exp.Column))
-        except RecursionError:
-            return []
+        aliases = list(self._tree.find_all(exp.Alias, exp.TableAlias))
+        defined = {(each.alias or each.name).lower() for each in aliases}
+        defined |= {column.name.lower() for each in aliases for column in each.args.get("columns") or ()}
+        columns = self._tree.find_all(exp.Column)
         names = [each.name for each in columns if each.this.args.get("quoted") and not each.table]
         return [name for name in names if name.lower() not in defined]
 

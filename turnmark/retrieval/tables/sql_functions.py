@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import sqlite3
-from collections.abc import Sequence
 from functools import cache, lru_cache, partial
 from statistics import stdev
 from typing import Any
@@ -15,7 +15,6 @@ from turnmark.retrieval.tables.sql_names import remove_accents
 
 DATE_FUNCTIONS = ("date", "datetime", "julianday", "strftime", "time", "unixepoch")
 _PARTIAL_DATE = re.compile(r"[12]\d{3}(?:-\d\d)?")
-_GLOB_TOKEN = re.compile(r"\[\^?.[^\]]*\]|.", re.DOTALL)
 _MAX_TEXT = 10_000  # characters of a value that a function reads
 
 
@@ -115,69 +114,26 @@ def _is_like(pattern: object, value: object, escape: object = None) -> bool | No
     """Return whether a value matches a pattern of LIKE, ignoring case."""
     if pattern is None or value is None:
         return None
-    pieces = _like_pieces(str(pattern)[:_MAX_TEXT], str(escape) if escape else "")
-    return _match_pieces(pieces, fold_name(str(value)[: 100 * _MAX_TEXT]))
+    mark = re.escape(str(escape or "\0"))
+    wild = "".join(
+        {"%": "*", "_": "?"}.get(token) or re.sub(r"[*?[]", r"[\g<0>]", token[-1])
+        for token in re.findall(rf"{mark}?.", fold_name(str(pattern)[:_MAX_TEXT]), re.DOTALL)
+    )
+    return _matches(wild, fold_name(str(value)[: 100 * _MAX_TEXT]))
 
 
 def _is_glob(pattern: object, value: object) -> bool | None:
-    """Return whether a value matches a pattern of GLOB."""
+    """Return whether a value matches a pattern of GLOB, in which `[^a-z]` is a set."""
     if pattern is None or value is None:
         return None
-    return _match_pieces(_glob_pieces(str(pattern)[:_MAX_TEXT]), str(value)[: 100 * _MAX_TEXT])
+    return _matches(str(pattern)[:_MAX_TEXT].replace("[^", "[!"), str(value)[: 100 * _MAX_TEXT])
 
 
-def _match_pieces(pieces: Sequence[re.Pattern[str]], text: str) -> bool:
-    """Return whether a text consists of pieces in this order, with any characters between them."""
-    first, *rest = pieces
-    match = first.match(text)
-    if match is None:
-        return False
-    if not rest:
-        return match.end() == len(text)
-    at = match.end()
-    for piece in rest[:-1]:
-        match = piece.search(text, at)
-        if match is None:
-            return False
-        at = match.end()
-    return any(
-        found.end() == len(text) for found in [rest[-1].match(text, max(at, len(text) - _length(rest[-1])))] if found
-    )
+def _matches(pattern: str, text: str) -> bool:
+    """Return whether a text matches a pattern of `fnmatch`, whose expressions never search back."""
+    return _compiled(pattern).match(text) is not None
 
 
 @lru_cache(maxsize=500)
-def _glob_pieces(pattern: str) -> tuple[re.Pattern[str], ...]:
-    """Return the parts of a pattern of GLOB between its `*`; `?` is any character, and `[^a-z]` a set."""
-    pieces = [""]
-    for token in _GLOB_TOKEN.findall(pattern):
-        if token == "*":
-            pieces.append("")
-        elif len(token) > 1:
-            inner = re.sub(r"[\\\[&~|]", r"\\\g<0>", token[1:-1].removeprefix("^"))
-            pieces[-1] += f"[{'^' * (token[1] == '^')}{inner}]"
-        else:
-            pieces[-1] += "." if token == "?" else re.escape(token)
-    return tuple(re.compile(piece, re.DOTALL) for piece in pieces)
-
-
-@lru_cache(maxsize=500)
-def _like_pieces(pattern: str, escape: str) -> tuple[re.Pattern[str], ...]:
-    """Return the parts of a pattern between its `%`. Each is found where it first occurs, without backtracking."""
-    pieces = [""]
-    escaped = False
-    for character in fold_name(pattern):
-        if escape and character == escape and not escaped:
-            escaped = True
-            continue
-        if character == "%" and not escaped:
-            pieces.append("")
-        else:
-            pieces[-1] += "." if character == "_" and not escaped else re.escape(character)
-        escaped = False
-    return tuple(re.compile(piece, re.DOTALL) for piece in pieces)
-
-
-def _length(piece: re.Pattern[str]) -> int:
-    """Return the number of characters that a part of a pattern matches."""
-    bare = re.sub(r"\\(.)", "x", piece.pattern, flags=re.DOTALL)
-    return len(re.sub(r"\[\^?.[^\]]*\]", "x", bare, flags=re.DOTALL))
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(fnmatch.translate(pattern))
