@@ -1,4 +1,4 @@
-"""`turnmark where` and `turnmark remove` over a home with an index, conversations, a model, data, caches and runs."""
+"""`turnmark where` and `turnmark remove` over a home with an index, conversations, a model, data and caches."""
 
 from __future__ import annotations
 
@@ -11,14 +11,9 @@ from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.search.opened_index import indexes_folder, lock_index
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TURNMARK_CACHE", raising=False)
-
-
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turnmark) -> Path:
-    """Return a home in which everything is kept, with a run in the working folder."""
+    """Return a home in which everything is kept."""
     home = tmp_path / "home"
     work = tmp_path / "work"
     (work / "notes").mkdir(parents=True)
@@ -35,8 +30,6 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turnmark) -> Path:
         file = home / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b" " * size)
-    (work / "runs" / "mtrag-1").mkdir(parents=True)
-    (work / "runs" / "mtrag-1" / "manifest.json").write_text("{}", encoding="utf-8")
     return home
 
 
@@ -46,8 +39,8 @@ def names(turnmark) -> list[str]:
 
 
 EVERYTHING = [
-    "indexes/notes", "sessions/kettles", "ratings", "config.toml", "models/splade-tiny", "data/mtrag",
-    "cache/descriptions", "cache/ocr", "cache/replies", "runs",
+    "indexes/notes", "sessions/kettles", "models/splade-tiny", "data/mtrag", "cache/descriptions", "cache/ocr",
+    "cache/replies", "config.toml", "ratings",
 ]  # fmt: skip
 
 
@@ -86,11 +79,10 @@ def test_removes_by_full_name_or_by_its_last_part(turnmark, kept):
 
 
 def test_refuses_what_is_not_listed_and_removes_nothing_else(turnmark, kept):
-    message = turnmark.refused("remove", "ntoes", "../work", "runs", "config.toml", "sessions/kettle")
+    message = turnmark.refused("remove", "ntoes", "../work", "sessions/kettle")
     assert "'ntoes' (did you mean 'notes'?)" in message
     assert "(did you mean 'sessions/kettles'?)" in message
-    assert "NAME is missing" in turnmark.refused("remove")
-    assert "exclude each other" in turnmark.refused("remove", "notes", "--all")
+    assert "NAME... is missing" in turnmark.refused("remove")
     assert names(turnmark) == EVERYTHING
 
 
@@ -99,20 +91,15 @@ def test_a_name_that_two_things_have_needs_its_kind(turnmark, kept):
     assert "'notes' may be indexes/notes or models/notes" in turnmark.refused("remove", "notes")
 
 
-def test_all_needs_a_confirmation_and_keeps_configuration_and_runs(turnmark, kept):
-    assert "confirm it with --yes" in turnmark.refused("remove", "--all", stdin="")
-    assert names(turnmark) == EVERYTHING
-    turnmark.ok("remove", "--all", "--yes")
-    assert names(turnmark) == ["config.toml", "runs"]
-
-
-@pytest.mark.parametrize(("answer", "left"), [("n\n", EVERYTHING), ("", EVERYTHING), ("y\n", ["config.toml", "runs"])])
-def test_all_is_confirmed_on_a_terminal(turnmark, kept, monkeypatch, answer, left):
+@pytest.mark.parametrize(("answer", "left"), [("n\n", EVERYTHING), ("", EVERYTHING), ("y\n", EVERYTHING[1:])])
+def test_a_terminal_asks_for_confirmation(turnmark, kept, monkeypatch, answer, left):
     monkeypatch.setattr("turnmark.local_state.stdin_is_terminal", lambda: True)
-    ran = turnmark("remove", "--all", stdin=answer)
-    assert "Delete 8 items" in ran.out + ran.err
+    ran = turnmark("remove", "notes", stdin=answer)
+    assert "Delete indexes/notes (" in ran.out + ran.err
     assert (ran.code, "turnmark: canceled" in ran.err) == ((0, False) if answer == "y\n" else (1, True))
     assert names(turnmark) == left
+    turnmark.ok("remove", "ratings", "--yes", stdin="")
+    assert "ratings" not in names(turnmark)
 
 
 def test_a_name_is_confirmed_on_a_terminal(turnmark, kept, monkeypatch):
@@ -126,21 +113,9 @@ def test_a_name_is_confirmed_on_a_terminal(turnmark, kept, monkeypatch):
 
 def test_an_index_that_is_being_built_stays_and_the_rest_is_removed(turnmark, kept):
     with lock_index(indexes_folder() / "notes"):
-        ran = turnmark("remove", "--all", "--yes")
+        ran = turnmark("remove", "notes", "ratings", "kettles")
     assert (ran.code, "being built by another process" in ran.err) == (1, True)
-    assert names(turnmark) == ["indexes/notes", "config.toml", "runs"]
-
-
-def test_the_cache_that_a_variable_moves_is_shown_with_its_path(turnmark, kept, tmp_path, monkeypatch):
-    moved = tmp_path / "moved"
-    (moved / "centers").mkdir(parents=True)
-    (moved / "mine").mkdir()
-    monkeypatch.setenv("TURNMARK_CACHE", str(moved))
-    assert names(turnmark) == [*EVERYTHING[:-1], "cache/centers", "runs"]
-    monkeypatch.setenv("COLUMNS", "300")
-    assert str(moved / "centers") in turnmark.ok("where").out
-    turnmark.ok("remove", "--all", "--yes")
-    assert [path.name for path in moved.iterdir()] == ["mine"]
+    assert names(turnmark) == [name for name in EVERYTHING if name not in ("ratings", "sessions/kettles")]
 
 
 @pytest.mark.skipif(not hasattr(os, "symlink"), reason="no links")
