@@ -74,7 +74,7 @@ def test_bm25_index_needs_no_torch_and_no_model(notes):
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.strip() == "boat.md"
-    with pytest.raises(RequestError, match="was built for BM25 only"):
+    with pytest.raises(RequestError, match="has no vectors"):
         open_retriever("dense", open_index("b")).search([Query(text="hull")], 1)
 
 

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from turnmark.core.console import NoProgress, Progress, notify, shown_progress
 from turnmark.core.engines import LOCAL, check_engine
@@ -178,18 +178,9 @@ def build_index(
     kept = "" if retriever is None or internal else str(RETRIEVERS.check(retriever))
     return _build(
         source, name, settings, internal=internal, engine=engine, retriever=kept, include=tuple(include),
-        exclude=tuple(exclude), progress=progress or NoProgress(), chooses=chooses,
-        describing=DescribingOptions(describe, budget, dry_run), verify=verify, compact=compact,
-        embedding_seconds=embedding_seconds,
+        exclude=tuple(exclude), progress=progress or NoProgress(), chooses=chooses, describe=describe, budget=budget,
+        dry_run=dry_run, verify=verify, compact=compact, embedding_seconds=embedding_seconds,
     )  # fmt: skip
-
-
-class DescribingOptions(NamedTuple):
-    """How a build describes pictures; for the fields see `build_index`."""
-
-    spec: str | None = None
-    budget: str | None = None
-    dry_run: bool = False
 
 
 def _build(
@@ -228,7 +219,7 @@ def build_again(
 
 @dataclass
 class Build:
-    """One run of a build; `_run` reads top to bottom."""
+    """One run of a build; `_run` reads top to bottom. For fields without a description, see `build_index`."""
 
     source: Path
     folder: Path
@@ -242,13 +233,12 @@ class Build:
     engine: str = LOCAL
     chooses: bool = False
     """Whether the embedder is chosen by the languages of the documents."""
-    describing: DescribingOptions = field(default_factory=DescribingOptions)
+    describe: str | None = None
+    budget: str | None = None
+    dry_run: bool = False
     verify: bool = False
-    """Whether files are read that seem unchanged."""
     compact: bool = False
-    """Whether the files are written again without what is gone."""
     embedding_seconds: float | None = None
-    """Time for embedding many passages, or None for all the time that it takes."""
 
     def __post_init__(self) -> None:
         self.report = BuildReport(self.folder.name)
@@ -271,17 +261,16 @@ class Build:
         try:
             with ExitStack() as stack:
                 kept = self.old.described.spec if self.old and self.old.described else ""
-                describer = describer_to_use(self.describing.spec, kept, self.describing.budget)
+                describer = describer_to_use(self.describe, kept, self.budget)
                 if describer is not None:
-                    required = self.describing.spec is not None
-                    pictures = BuildPictures(describer, self.folder / STAGING_FOLDER, required)
+                    pictures = BuildPictures(describer, self.folder / STAGING_FOLDER, self.describe is not None)
                     self.pictures = stack.enter_context(closing(pictures))
                 reader = stack.enter_context(closing(self._reader()))
                 if self.chooses:
                     self._choose_embedder(reader)
                 models = Models(self.settings)
                 place = stack.enter_context(closing(self._open_generation(models)))
-                if self.describing.dry_run:
+                if self.dry_run:
                     self._plan(reader, models, place)
                 else:
                     self._run(reader, models, place)
@@ -295,7 +284,6 @@ class Build:
 
     def _plan(self, reader: SourceReader, models: Models, place: Generation) -> None:
         """Read the source and plan its descriptions."""
-        assert self.pictures is not None or not self.describing.spec
         self._prepare(reader, models, place)
         self.progress.start("reading", None)
         if self.pictures is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.core.errors import ErrorCollector, RequestError
-from turnmark.core.specs import Spec
 from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.types import Passage, Problem
 from turnmark.retrieval.embedding.embedders import Embedder
@@ -38,7 +37,6 @@ from turnmark.retrieval.search.opened_index import (
 )
 from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
 from turnmark.retrieval.storage.filters import GivenWhere, Where, in_index, parse_where
-from turnmark.retrieval.storage.manifest import ModelInfo
 from turnmark.retrieval.storage.passage_store import DocumentMatch, Passages
 from turnmark.retrieval.storage.picture_store import JointPictures, PictureStore
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -250,31 +248,7 @@ class Index(SearchableIndex):
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         return self._only.vectors_of(row_lists) if self._only is not None else self._vectors_of_all(row_lists)
 
-    def need_tokens(self, retriever: str = "conversational") -> None:
-        self._each(lambda part: part.need_tokens(retriever))
-
-    def model_info(self, name: str, lacks: str, needs: str) -> ModelInfo:
-        return self._each(lambda part: part.model_info(name, lacks, needs))[0]
-
-    def check_model(self, retriever: Spec, field: str, kind: str, requested: str) -> None:
-        self._each(lambda part: part.check_model(retriever, field, kind, requested))
-
-    def build_command(self, retriever: str) -> str:
-        return "; ".join(part.build_command(retriever) for part in self._parts)
-
     # -- several indexes
-
-    def _each(self, work: Callable[[StoredIndex], T]) -> list[T]:
-        """Return the result for each part; RequestError with the mistakes of all parts."""
-        errors = ErrorCollector()
-        results: list[T] = []
-        for part in self._parts:
-            try:
-                results.append(work(part))
-            except RequestError as error:
-                errors.problems += error.problems
-        errors.raise_all()
-        return results
 
     def _under(self, where: Where) -> Iterator[tuple[StoredIndex, int, Where]]:
         """Yield each part in which passages may match a filter, with its first row and its own filter."""

@@ -35,9 +35,7 @@ from turnmark.retrieval.ranking.vectors import FlatVectors, TokenIndex, TokenVec
 from turnmark.retrieval.search.rebuild_commands import (
     build_command,
     rebuild_command,
-    remove_late_interaction,
     spec_of_build,
-    spec_of_components,
 )
 from turnmark.retrieval.storage.chroma import ChromaVectors
 from turnmark.retrieval.storage.filters import WHERE_KEYS, Where, in_index, is_of_fields, one_of
@@ -190,11 +188,11 @@ class SearchableIndex(ABC):
 
     # -- what it was built for
 
-    @abstractmethod
     def need_tokens(self, retriever: str = "conversational") -> None:
         """Raise RequestError if the index has no token vectors for late interaction."""
+        lacks = "has no token vectors for rerank=late"
+        self._require(lambda manifest: "" if manifest.tokens else lacks, retriever)
 
-    @abstractmethod
     def model_info(self, name: str, lacks: str, needs: str) -> ModelInfo:
         """Return the manifest's entry of a model; RequestError if the index was built without it.
 
@@ -203,8 +201,9 @@ class SearchableIndex(ABC):
             lacks: what an index without the model lacks, for the message.
             needs: a retriever whose index has the model, for the message.
         """
+        self._require(lambda manifest: "" if name in manifest.models() else f"has no {lacks}", needs)
+        return self.parts[0].manifest.models()[name]
 
-    @abstractmethod
     def check_model(self, retriever: Spec, field: str, kind: str, requested: str) -> None:
         """Raise RequestError if a retriever needs another model than the index was built with.
 
@@ -214,9 +213,28 @@ class SearchableIndex(ABC):
             requested: spec of the model that the retriever needs.
         """
 
-    @abstractmethod
+        def fault(manifest: Manifest) -> str:
+            info = manifest.models().get(field)
+            if info is None:
+                return f"has no {kind}'s terms"
+            return "" if info.spec == requested else f"was built with the {kind} {info.spec!r}, not {requested!r}"
+
+        self._require(fault, str(retriever))
+
+    def _require(self, fault: Callable[[Manifest], str], retriever: str) -> None:
+        """Raise RequestError for each index with a fault; building it for a retriever corrects the fault."""
+        faults = [(part.manifest, fault(part.manifest)) for part in self.parts]
+        problems = [
+            f"index {manifest.name!r} {what}; build it again: {build_command(manifest, retriever)}"
+            for manifest, what in faults
+            if what
+        ]
+        if problems:
+            raise RequestError(problems)
+
     def build_command(self, retriever: str) -> str:
-        """Return the command that builds the index for another retriever."""
+        """Return the command that builds the index for another retriever; several are separated by semicolons."""
+        return "; ".join(build_command(part.manifest, retriever) for part in self.parts)
 
     def embedder_info(self) -> ModelInfo:
         """Return the manifest's entry of the embedder."""
@@ -356,39 +374,6 @@ class StoredIndex(SearchableIndex):
             return part_where and self.store.of_passages(part_where)
 
         return TablePart(name, path, where_in)
-
-    def need_tokens(self, retriever: str = "conversational") -> None:
-        if not self.manifest.tokens:
-            alternative = (
-                remove_late_interaction(retriever) if self.manifest.embedder else spec_of_components(self.manifest)
-            )
-            raise RequestError(
-                f"index {self.manifest.name!r} has no token vectors for rerank=late; search it with --retriever "
-                f"{shlex.quote(alternative)}, or build it again: {self.build_command(retriever)}"
-            )
-
-    def model_info(self, name: str, lacks: str, needs: str) -> ModelInfo:
-        info = self.manifest.models().get(name)
-        if info is None:
-            only = "" if self.manifest.models() else "was built for BM25 only and "
-            raise RequestError(
-                f"index {self.manifest.name!r} {only}has no {lacks}; search it with --retriever bm25, or build it "
-                f"again: {self.build_command(needs)}"
-            )
-        return info
-
-    def check_model(self, retriever: Spec, field: str, kind: str, requested: str) -> None:
-        info = self.manifest.models().get(field)
-        if info is None or info.spec != requested:
-            problem = (
-                f"was built with the {kind} {info.spec!r}, not {requested!r}" if info else f"has no {kind}'s terms"
-            )
-            raise RequestError(
-                f"index {self.manifest.name!r} {problem}; build it again: {self.build_command(str(retriever))}"
-            )
-
-    def build_command(self, retriever: str) -> str:
-        return build_command(self.manifest, retriever)
 
     def is_current(self) -> bool:
         try:

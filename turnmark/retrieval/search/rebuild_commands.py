@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from turnmark.core.specs import Spec, parse_spec
 from turnmark.retrieval.ranking.bm25 import BM25Settings
-from turnmark.retrieval.search.retriever_kinds import LATE_RERANKER, NO_RERANKER, find_built_in_kind
+from turnmark.retrieval.search.retriever_kinds import LATE_RERANKER, find_built_in_kind
 from turnmark.retrieval.storage.manifest import Manifest
 
 
@@ -71,13 +71,3 @@ def splade_option(manifest: Manifest) -> dict[str, str]:
     if not manifest.embedder or not manifest.splade:
         return {}
     return {"splade": manifest.splade.spec.removeprefix("splade:")}
-
-
-def remove_late_interaction(retriever: str) -> str:
-    """Return a retriever's spec without late interaction."""
-    spec = parse_spec(retriever)
-    options = {key: value for key, value in spec.options.items() if not key.startswith("rerank")}
-    kind = find_built_in_kind(spec)
-    if kind is not None and kind.rerank != NO_RERANKER:
-        options["rerank"] = NO_RERANKER
-    return str(replace(spec, options=options))
