@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import unicodedata
 from collections.abc import Iterator, Mapping
@@ -15,8 +14,7 @@ from turnmark.core.record import Record
 from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.readers import Globs, describe_left_out, readers, reason_to_skip
 from turnmark.corpora.text.languages import language_name
-from turnmark.corpora.types import Problem
-from turnmark.retrieval.index.source_reading import Known, stamp_of
+from turnmark.retrieval.index.source_reading import FileNotes, stamp_of
 from turnmark.retrieval.search.opened_index import StoredIndex
 from turnmark.retrieval.storage.passage_store import DocumentEntry
 
@@ -58,8 +56,8 @@ def account_for(index: StoredIndex, file: str) -> FileAccount:
         reasons = (_reason(index, source, relative),)
         return FileAccount(index=index.name, file=relative or file, read=False, reasons=reasons, similar=tuple(similar))
     path, identifier = found
-    about: Known = json.loads(known.get(path, "{}"))
-    problems = [str(Problem(**each)).removeprefix(f"{path}: ") for each in about.get("problems", ())]
+    notes = FileNotes.model_validate_json(known.get(path, "{}"))
+    problems = [str(problem).removeprefix(f"{path}: ") for problem in notes.problems]
     owned = [identifier] if identifier else _documents_of(index, path)
     entries = [each for each in index.store.documents() if each.document in set(owned)]
     fields = {each.document: index.store.fields_of(each.document) for each in entries}
@@ -68,10 +66,10 @@ def account_for(index: StoredIndex, file: str) -> FileAccount:
         index=index.name,
         file=identifier or path,
         read=bool(entries),
-        reasons=(*problems, *about.get("remarks", ()), *_changes(index, source, path)),
+        reasons=(*problems, *notes.remarks, *_changes(index, source, path)),
         reader=reader.what if reader else "text" if path else "rows of a corpus",
         documents=tuple(AccountedDocument(**dict(each), fields=fields[each.document]) for each in entries),
-        left_out=about.get("left_out", {}),
+        left_out=notes.left_out,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
@@ -13,7 +12,7 @@ from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.readers import describe_left_out
 from turnmark.corpora.text.function_words import content_words
 from turnmark.retrieval.index.index_api import Index
-from turnmark.retrieval.index.source_reading import Known
+from turnmark.retrieval.index.source_reading import FileNotes
 from turnmark.retrieval.search.opened_index import StoredIndex
 from turnmark.retrieval.types import Hit
 
@@ -53,6 +52,6 @@ def _unread_files(index: StoredIndex, language: str) -> Iterator[tuple[str, str]
     without_documents = """SELECT "path", "known" FROM files
         WHERE "known" != '{}' AND "path" NOT IN (SELECT "file" FROM documents)"""
     for file, stored in index.store.select(without_documents):
-        known: Known = json.loads(stored)
-        problems = "; ".join(each["what"] for each in known.get("problems", ()))
-        yield file, problems or describe_left_out(known.get("left_out", {})) or unknown_type
+        notes = FileNotes.model_validate_json(stored)
+        problems = "; ".join(problem.what for problem in notes.problems)
+        yield file, problems or describe_left_out(notes.left_out) or unknown_type

@@ -1,14 +1,11 @@
 """The pictures of a build: collected while the source is read, described, and inserted before passages are cut.
 
 All files are read first, so that the number of pictures and the cost are known before the first one is described.
-Meanwhile the documents wait in a temporary file.
 """
 
 from __future__ import annotations
 
-import pickle
 import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -47,13 +44,11 @@ class BuildPictures:
         self._tasks: dict[str, PictureTask] = {}
         self._shown: set[str] = set()
         """Hashes of the pictures that a document shows. Their own files are no further documents."""
-        self._entries = 0
+        self._entries: list[SourceEntry] = []
         staging.mkdir(parents=True, exist_ok=True)
-        self._spool = tempfile.TemporaryFile(dir=staging)  # noqa: SIM115
 
     def close(self) -> None:
-        """Delete the folder of pictures and the waiting documents."""
-        self._spool.close()
+        """Delete the folder of pictures."""
         shutil.rmtree(self.staging, ignore_errors=True)
 
     def collect(self, entries: Iterable[SourceEntry]) -> DescribingPlan:
@@ -63,8 +58,7 @@ class BuildPictures:
                 self._add_tasks(entry, document)
             if not is_picture_file(entry.path):
                 self._shown |= {picture.sha256 for picture in self._pictures_of(entry)}
-            pickle.dump(entry, self._spool)
-            self._entries += 1
+            self._entries.append(entry)
         self.plan = self.describer.plan(list(self._tasks.values()))
         return self.plan
 
@@ -79,9 +73,7 @@ class BuildPictures:
     def entries(self) -> Iterator[SourceEntry]:
         """Yield the collected entries in their order, with the descriptions inserted into their documents."""
         assert self.descriptions is not None, "`describe` comes first"
-        self._spool.seek(0)
-        for _ in range(self._entries):
-            entry: SourceEntry = pickle.load(self._spool)
+        for entry in self._entries:
             if is_picture_file(entry.path) and any(each.sha256 in self._shown for each in self._pictures_of(entry)):
                 yield SourceEntry(path=entry.path, problems=entry.problems)  # no further document
                 continue

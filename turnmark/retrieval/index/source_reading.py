@@ -13,12 +13,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypedDict
+
+from pydantic import BaseModel
 
 from turnmark.corpora.readers import MAX_PROCESSES, ReadingReport, SourceFile, read_file, readers, source_items
 from turnmark.corpora.types import Document, Passage, Problem
@@ -33,20 +34,29 @@ MAX_WAITING_ENTRIES = 256
 """Number of files that wait behind one that is being read, so that files further on can be read ahead."""
 
 
-class Known(TypedDict, total=False):
-    """What a build keeps about a file next to its documents, so that it reports the same about an unchanged one."""
+class FileNotes(BaseModel):
+    """What a build keeps about a file as JSON, so that it reports the same about an unchanged one.
 
-    problems: list[dict[str, Any]]
-    left_out: dict[str, int]
-    remarks: list[str]
-    unread: dict[str, int]
-    pictures: dict[str, str]
-    """Path of each picture file that it shows, relative to the source -> stamp."""
+    Attributes:
+        left_out: what the reader left out, by reason (`Document.left_out`).
+        remarks: what the owner of the file should know about how it was read.
+        unread: 1 for the file's suffix if its type is not read.
+        pictures: path of each picture file that it shows, relative to the source -> stamp.
+    """
+
+    problems: list[Problem] = []
+    left_out: Counter[str] = Counter()
+    remarks: list[str] = []
+    unread: Counter[str] = Counter()
+    pictures: dict[str, str] = {}
+
+    def kept(self) -> str:
+        """Return the notes as JSON."""
+        return self.model_dump_json(include=set(FileNotes.model_fields), exclude_defaults=True)
 
 
-@dataclass
-class SourceEntry:
-    """The documents and problems of one file or one row.
+class SourceEntry(FileNotes):
+    """The documents of one file or one row, and the notes on it.
 
     Attributes:
         path: path of the file, relative to the source; empty for a row.
@@ -55,39 +65,22 @@ class SourceEntry:
         passages: passages of each document.
         modified: date of the last change of the file, in the time of this machine.
         fields: the date of each document and the keys that its author wrote, to filter by.
-        left_out: what the reader left out, by reason (`Document.left_out`).
-        remarks: what the owner of the file should know about how it was read.
         changed: whether its passages or tables differ from those in the index.
         holds_more: whether it has tables or pictures, which are stored when the build is complete.
         stamp: stamp of the file, or "" if the next build reads it again.
-        pictures: stamps of the picture files that it shows.
-        unread: 1 for the file's suffix if its type is not read.
         uncut: documents that are not cut into passages yet.
     """
 
     path: str = ""
     is_known: bool = False
-    documents: list[str] = field(default_factory=list)
-    passages: dict[str, list[Passage]] = field(default_factory=dict)
+    documents: list[str] = []
+    passages: dict[str, list[Passage]] = {}
     modified: str = ""
-    fields: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-    left_out: Counter[str] = field(default_factory=Counter)
-    remarks: list[str] = field(default_factory=list)
+    fields: dict[str, list[tuple[str, str]]] = {}
     changed: bool = False
     holds_more: bool = False
     stamp: str = ""
-    pictures: dict[str, str] = field(default_factory=dict)
-    unread: Counter[str] = field(default_factory=Counter)
-    uncut: list[Document] = field(default_factory=list)
-
-    def known(self) -> str:
-        """Return what is kept about the file, as JSON (`Known`)."""
-        known = {
-            "problems": [problem.model_dump() for problem in self.problems], "left_out": dict(self.left_out),
-            "remarks": self.remarks, "unread": dict(self.unread), "pictures": self.pictures,
-        }  # fmt: skip
-        return json.dumps({name: value for name, value in known.items() if value})
+    uncut: list[Document] = []
 
 
 class _ReadingStopped(Exception):
@@ -100,7 +93,7 @@ class SourceReader:
 
     Attributes:
         window: cuts passages; None until the documents that are read ahead have decided about it.
-        known: path -> stamp and `Known` as JSON, for the files that the index has.
+        known: path -> stamp and `FileNotes` as JSON, for the files that the index has.
         watch: the report of what is being read.
         processes: maximum number of files that are read at the same time.
         pictures: folder into which pictures are written to be described, or None if they are only counted.
@@ -217,7 +210,7 @@ class SourceReader:
         stamp, known = self.known.get(file.relative, ("", ""))
         if not stamp or stamp != stamp_of(file.location):
             return False
-        pictures: dict[str, str] = json.loads(known).get("pictures", {}) if known != "{}" else {}
+        pictures: dict[str, str] = json.loads(known).get("pictures", {})
         return all(stamp_of(self._folder / path) == stamp for path, stamp in pictures.items())
 
     @property
@@ -226,20 +219,8 @@ class SourceReader:
 
     def _as_known(self, file: SourceFile) -> SourceEntry:
         """Return the entry of a file that has not changed since it was read."""
-        stamp, text = self.known[file.relative]
-        if text == "{}":
-            return SourceEntry(file.relative, is_known=True, stamp=stamp)
-        known: Known = json.loads(text)
-        return SourceEntry(
-            path=file.relative,
-            is_known=True,
-            problems=[Problem(**problem) for problem in known.get("problems", ())],
-            left_out=Counter(known.get("left_out", {})),
-            remarks=known.get("remarks", []),
-            stamp=stamp,
-            pictures=known.get("pictures", {}),
-            unread=Counter(known.get("unread", {})),
-        )
+        stamp, notes = self.known[file.relative]
+        return SourceEntry(path=file.relative, is_known=True, stamp=stamp, **json.loads(notes))
 
     def _read(self, file: SourceFile, tell: Callable[[str], None]) -> SourceEntry:
         """Read a file; may be called from several threads at once."""
