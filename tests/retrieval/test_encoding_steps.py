@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 from turnmark.core.console import NoProgress
 from turnmark.retrieval.index.encoders import Encoder
-from turnmark.retrieval.index.encoding_steps import FIRST_STEP_TEXTS, EncodingSteps
+from turnmark.retrieval.index.encoding_steps import FIRST_STEP_TEXTS, encode_blocks
 
 
 class Counted(NoProgress):
@@ -28,9 +30,8 @@ def test_each_value_belongs_to_its_content_and_each_step_is_reported() -> None:
 
     texts = [f"{'long ' * (number % 7)}{number}" for number in range(200)]
     progress, values = Counted(), dict[str, dict[str, bytes]]()
-    for contents, step in EncodingSteps(Encoder("dense", encode, "", 2), progress).encode(
-        [*map(str, range(200))], texts
-    ):
+    block: Any = [(str(number), SimpleNamespace(indexed_text=text)) for number, text in enumerate(texts)]
+    for contents, step in encode_blocks([block], Encoder("dense", encode, "", 2), 0, None, progress):
         for key, encoded in step.items():
             values.setdefault(key, {}).update(zip(contents, encoded, strict=True))
     assert values["one"] == {str(number): text.encode() for number, text in enumerate(texts)}

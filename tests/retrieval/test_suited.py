@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,14 +13,11 @@ import pytest
 from tests.assistant.notes import over
 from tests.conftest import Turnmark
 from tests.corpora.packed import write_packed
-from tests.patience import PATIENCE
-from tests.retrieval.watching import Said
 from turnmark.corpora.downloads.packed_bert import convert_packed
 from turnmark.corpora.downloads.small_models import MODELS, MULTILINGUAL, ModelFile, models_folder
 from turnmark.retrieval.embedding.centering import Center, CenteredEmbedder
 from turnmark.retrieval.embedding.choose_embedder import foreign_languages
 from turnmark.retrieval.embedding.embedders import Embedder, open_embedder
-from turnmark.retrieval.index.folder_watch import FolderWatch
 from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.search.opened_index import open_index
 from turnmark.retrieval.storage.manifest import Manifest
@@ -98,20 +94,6 @@ def test_build_in_python_warns(german: Path, caplog: pytest.LogCaptureFixture):
         "index tee: 3 of 3 passages are in languages that the embedder minilm does not know (de); for better search: "
         f"{COMMAND}, then the same build again"
     ]
-
-
-def test_watch_advises_once_unless_the_build_before_it_did(turnmark: Turnmark, german: Path):
-    built(turnmark, german)
-    for advised in (False, True):
-        said = Said()
-        watch = FolderWatch(manifest(), said.lines.put, advised=advised)
-        thread = threading.Thread(target=watch.run)
-        thread.start()
-        (german / "3.md").write_text(f"{GERMAN[0]} Das ist wichtig. {advised}", encoding="utf-8")
-        said.wait_for("indexed 1 changed file")
-        watch.stop()
-        thread.join(PATIENCE)
-        assert [COMMAND in line for line in said.all].count(True) == (0 if advised else 1)
 
 
 @pytest.mark.usefixtures("fetched")

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from turnmark.core.console import NoProgress
 from turnmark.retrieval.embedding.embedders import Embedder
 from turnmark.retrieval.embedding.torch_runner import BATCH_TOKENS, MIN_BATCH_TOKENS, TorchRunner, batches_by_tokens
-from turnmark.retrieval.index.encoders import Encoder, Values
-from turnmark.retrieval.index.encoding_steps import encode_blocks
 
 TEXTS = [
     "The gates are shut at ten. " * 12, "Tea.", "", "Les portes sont fermées à dix heures.", "one two three " * 200,
@@ -75,24 +70,3 @@ def test_batches_have_a_limit_of_tokens_and_texts_of_similar_length():
     assert [sorted(batch) for batch in batches] == [[5], [1], [0, 2, 3, 4]]
     assert list(batches_by_tokens([], BATCH_TOKENS, 512)) == []
     assert [position for batch in batches for position in batch] == [5, 1, 2, 4, 3, 0]
-
-
-def test_next_block_is_encoded_while_one_is_written():
-    began = threading.Event()
-
-    def encode(texts: Sequence[str]) -> Values:
-        if texts[0].startswith("second"):
-            began.set()
-        return {"one": [text.encode() for text in texts]}
-
-    class Content:
-        def __init__(self, text: str) -> None:
-            self.indexed_text = text
-
-    blocks: Any = [[("a", Content("first"))], [("b", Content("second"))], [("c", Content("third"))]]
-    written = []
-    for contents, values in encode_blocks(blocks, Encoder("dense", encode, "", 1, on_gpu=True), 0, None, NoProgress()):
-        if contents == ["a"]:
-            assert began.wait(30)
-        written.append((contents, values["one"]))
-    assert written == [(["a"], [b"first"]), (["b"], [b"second"]), (["c"], [b"third"])]

@@ -253,7 +253,7 @@ def start_chat(request: ChatSessionRequest, errors: ErrorCollector, grade: Grade
         building = waiting.building if waiting else None
         if request.watch and assistant is not None and assistant.index is not None:
             after = building.wait if building else lambda: None
-            watches = errors.collect(Watches, assistant.index, news.put, request.folder is not None, after)
+            watches = errors.collect(Watches, assistant.index, news.put, after)
         errors.raise_all()
         assert assistant is not None, "a part that could not be opened has been reported"
         if watches is not None:

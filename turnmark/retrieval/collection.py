@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import accumulate, pairwise, zip_longest
+from itertools import accumulate, zip_longest
 from typing import Any, NamedTuple
 
 from turnmark.core.errors import RequestError
@@ -32,6 +32,7 @@ MAX_LINES_PER_DOCUMENT = 20
 """Maximum number of returned lines per document."""
 # Chinese, Japanese, Thai, Lao, Burmese and Khmer do not separate words by spaces.
 _UNSPACED_SCRIPT = re.compile(f"[{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+_MARKUP = str.maketrans("", "", "*_`\\")
 _SLASHED_PATTERN = re.compile(r"/(.+)/", re.DOTALL)
 _RECURSIVE_PATTERN = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")  # could use up the memory before the time limit
 
@@ -178,7 +179,7 @@ class Collection:
                 shown.setdefault(name, []).append(table)
         for text in self.texts(where):
             first, document = text.document != document, text.document
-            lacks_title = titled and first and text.title and not _contains_title(text.text, text.title)
+            lacks_title = titled and first and text.title.translate(_MARKUP) not in text.text.translate(_MARKUP)
             own = _remove_tables(text, shown[text.document]) if text.document in shown else text.text
             content = f"{text.title}\n{own}" if lacks_title else own
             yield text, content if content.isascii() else unicodedata.normalize("NFC", content)
@@ -237,18 +238,6 @@ def _label_row(row: str, header: str, at: int) -> tuple[str, int]:
 
 Finder = Callable[[str], Iterator[int]]
 """A function that yields the offset of each occurrence in a text."""
-
-
-def _contains_title(text: str, title: str) -> bool:
-    """Return whether a text contains a title as whole words, ignoring markup."""
-    pieces = _remove_markup(text).split(_remove_markup(title) or title)
-    return any(not before[-1:].isalnum() and not after[:1].isalnum() for before, after in pairwise(pieces))
-
-
-def _remove_markup(text: str) -> str:
-    for mark in "*_`\\":
-        text = text.replace(mark, "")
-    return text
 
 
 def _normalized_pattern(wanted: str) -> str:

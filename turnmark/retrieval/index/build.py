@@ -72,7 +72,7 @@ from turnmark.retrieval.tables.table_writer import TABLES_VERSION, tables_file
 BLOCK_PASSAGES = 256
 """Number of passages that are sorted by length together. They are embedded and kept in smaller parts."""
 GPU_BLOCK_PASSAGES = 8192
-"""The same on a GPU, which embeds a block in about a second while the previous one is written."""
+"""The same on a GPU, which embeds a block in about a second."""
 STAGING_FOLDER = ".pictures"
 """Folder in an index's folder into which readers write pictures during a build."""
 MEASURED_FIELDS = ("sure_from", "weights", "changed_since")
@@ -685,7 +685,7 @@ class Build:
 def _read_file(entry: SourceEntry) -> ReadFile:
     """Return what the index stores of an entry. Its stamp comes later if tables or pictures are stored at the end."""
     stamp = "" if entry.holds_more else entry.stamp
-    return ReadFile(entry.path, stamp, entry.known(), entry.passages, entry.fields)
+    return ReadFile(entry.path, stamp, entry.kept(), entry.passages, entry.fields)
 
 
 def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:

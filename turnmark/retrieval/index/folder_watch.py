@@ -77,13 +77,10 @@ class FolderWatch:
         manifest: the manifest of the index, which is rebuilt with the same settings.
         say: called in the watching thread with each line for the user.
         engine: where the models run, as in `build_index`.
-        advised: whether a build has just printed its advice about the embedder, so that it is not repeated.
     """
 
-    def __init__(
-        self, manifest: Manifest, say: Callable[[str], None], engine: str = LOCAL, advised: bool = False
-    ) -> None:
-        self._manifest, self._say, self._engine, self._advised = manifest, say, engine, advised
+    def __init__(self, manifest: Manifest, say: Callable[[str], None], engine: str = LOCAL) -> None:
+        self._manifest, self._say, self._engine = manifest, say, engine
         self._folder = Path(manifest.source)
         self._watched: tuple[int, int] | None = None
         """Device and inode of the watched folder. If another folder takes its name, the watch starts again."""
@@ -194,9 +191,6 @@ class FolderWatch:
         if not known_before:
             self._tell_problems([problem for problem in problems if problem not in self._reported])
         self._reported = set(problems)
-        if report.advice and not self._advised:
-            self._say(f"{self._manifest.name}: {one_line(report.advice)}")
-        self._advised = bool(report.advice)
         if not report.unchanged:
             self._say(f"{self._manifest.name}: {describe_changes(report)}")
 
@@ -239,7 +233,6 @@ class Watches:
 
     Args:
         say: called with each line for the user, from any of these threads.
-        advised: as in `FolderWatch`.
         after: called in each thread before it begins to watch, to wait for another build.
     """
 
@@ -247,7 +240,6 @@ class Watches:
         self,
         index: SearchableIndex,
         say: Callable[[str], None],
-        advised: bool = False,
         after: Callable[[], None] = lambda: None,
     ) -> None:
         self._after = after
@@ -255,7 +247,7 @@ class Watches:
         for part in index.parts:
             errors.collect(check_watch, Path(part.manifest.source))
         errors.raise_all()
-        self._watches = [FolderWatch(part.manifest, say, advised=advised) for part in index.parts]
+        self._watches = [FolderWatch(part.manifest, say) for part in index.parts]
         self._threads: list[threading.Thread] = []
 
     def __enter__(self) -> Watches:
@@ -279,6 +271,6 @@ class Watches:
 
 def watch_folder(index: SearchableIndex, say: Callable[[str], None], engine: str = LOCAL) -> None:
     """Watch the folder of an index that was just built, until Ctrl-C."""
-    watch = FolderWatch(index.manifest, say, engine, advised=True)
+    watch = FolderWatch(index.manifest, say, engine)
     with suppress(KeyboardInterrupt):
         watch.run()
