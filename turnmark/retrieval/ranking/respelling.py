@@ -10,7 +10,7 @@ is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from turnmark.corpora.text.analysis import Analyzer
@@ -27,9 +27,7 @@ MIN_TWICE_EDITED_LETTERS = 9
 MIN_SOUND_LETTERS = 7
 """The same for two errors that keep the consonants: other vowels, or doubled letters."""
 MAX_NEAR_TERMS = 8
-"""Maximum index terms near a word with two errors whose words are compared with it."""
-MAX_CHECKED_CANDIDATES = 4
-"""Maximum candidates that are looked up in passages."""
+"""Maximum index terms near a word whose words are compared with it."""
 MAX_WORD_LETTERS = 24
 """Maximum letters of a corrected word."""
 MAX_UNKNOWN_SHARE = 0.5
@@ -42,12 +40,6 @@ _SPACED_CODE = re.compile(
     r"|(?<![\w.-])(?P<number>\d{2,8}|\d+\.\d+)[-_ ](?P<unit>[a-zA-Z]{1,4})(?![\w-])"
 )
 _VERSION = re.compile(r"(?<![\w.,])(?P<v>[vV]\.? ?)?(?P<number>\d+(?:\.\d+){1,4})(?!\w|\.\d)")
-_ALPHABETS = (
-    ("a", "\u024f", "abcdefghijklmnopqrstuvwxyzäöüßéèêàâçñáíóúîôõãåøæ"),
-    ("\u0370", "\u03ff", "αβγδεζηθικλμνξοπρστυφχψωάέήίόύώ"),
-    ("\u0400", "\u04ff", "абвгдежзийклмнопрстуфхцчшщъыьэюяёіїєґў"),
-)
-"""First and last letter of a script, and its letters."""
 
 
 class Lexicon(Protocol):
@@ -137,91 +129,56 @@ def spell_words(text: str, lexicon: Lexicon, words_with: WordsWith, exists: Call
     for word, start, end in unknown:
         typed = text[start:end]
         is_name = is_english and start > 0 and typed[0].isupper()
-        if is_name or len(word) > MAX_WORD_LETTERS:
+        if is_name or not MIN_SWAPPED_LETTERS <= len(word) <= MAX_WORD_LETTERS:
             continue
-        nearest = _one_edit_away(word, lexicon, words_with, exists) or _two_edits_away(word, lexicon, words_with)
-        if nearest:
+        if nearest := _nearest_word(word, lexicon, words_with, exists):
             pieces += [text[previous_end:start], nearest.capitalize() if typed[0].isupper() else nearest]
             previous_end = end
     return "".join([*pieces, text[previous_end:]])
 
 
-def _one_edit_away(word: str, lexicon: Lexicon, words_with: WordsWith, exists: Callable[[str], bool]) -> str:
-    """Return the word of the index that is one edit away from a word, the most frequent one, or "" if there is none."""
-    if len(word) < MIN_SWAPPED_LETTERS:
-        return ""
-    candidates = list(_swap_or_double(word))
-    if len(word) >= MIN_EDITED_LETTERS:
-        candidates += _edit(word)
-    known: list[tuple[bool, int, str]] = []
-    for candidate in dict.fromkeys(candidates):
-        frequency = min(map(lexicon.frequency, lexicon.analyze(candidate)), default=0)
-        if frequency:
-            known.append((candidate[0] == word[0], frequency, candidate))
-    ranked = (candidate for _, _, candidate in sorted(known, reverse=True)[:MAX_CHECKED_CANDIDATES])
-    return next((one for one in ranked if _occurs(one, lexicon, words_with(one), exists)), "")
-
-
-def _occurs(word: str, lexicon: Lexicon, found: Collection[str], exists: Callable[[str], bool]) -> bool:
-    """Return whether a word is among those found, as it is or in another form: "received" for "receive".
-
-    Another form counts only for a word that exists: without that, "broaden" becomes "broade" because of "broader".
-    """
-    if word in found or not exists(word):
-        return word in found
-    terms = lexicon.analyze(word)
-    return any(other.startswith(word[:-1]) and lexicon.analyze(other) == terms for other in found)
-
-
-def _two_edits_away(word: str, lexicon: Lexicon, words_with: WordsWith) -> str:
-    """Return the nearest word of the index that is at most two edits away from a long word, or "" if there is none."""
-    if len(word) < MIN_SOUND_LETTERS:
-        return ""
+def _nearest_word(word: str, lexicon: Lexicon, words_with: WordsWith, exists: Callable[[str], bool]) -> str:
+    """Return the word of the index that is the least edits away from a word, or "" if none is near enough."""
     from rapidfuzz.distance import OSA
+    from rapidfuzz.process import extract
 
+    limit = 2 if len(word) >= MIN_SOUND_LETTERS else 1
     (stem,) = lexicon.analyze(word)[:1]
-    near = [
-        (distance, -lexicon.frequency(term), term)
-        for term in lexicon.terms()
-        if term[:1] == word[0]
-        # The errors may change where the stem ends: "seperat" and "separ".
-        and (distance := min(OSA.distance(start, term, score_cutoff=2) for start in (stem, word[: len(term)]))) <= 2
-        and lexicon.frequency(term)
-    ]
-    best: tuple[int, int, str] | None = None
-    for _, frequency, term in sorted(near)[:MAX_NEAR_TERMS]:
-        for other in words_with(term):
+    # The errors may change where the stem ends: "seperat" and "separ".
+    forms = {stem, *(word[:length] for length in range(MIN_SWAPPED_LETTERS, len(word) + 1))}
+    terms, distances = list(lexicon.terms()), dict[str, int]()
+    for form in forms:
+        for term, distance, _ in extract(form, terms, scorer=OSA.distance, score_cutoff=limit, limit=None):
+            distances[term] = min(distance, distances.get(term, distance))
+    known = sorted(
+        (distance, -frequency, term) for term, distance in distances.items() if (frequency := lexicon.frequency(term))
+    )
+    best: tuple[int, bool, int, str] | None = None
+    for _, frequency, term in [each for each in known if each[1]][:MAX_NEAR_TERMS]:
+        # The index has only stems: "received" is one of its words, and "receive" is meant.
+        ended = term + word[len(stem) :]
+        for other in {*words_with(term), *([ended] if exists(ended) else [])}:
             distance = OSA.distance(word, other, score_cutoff=2)
-            is_likely = len(word) >= MIN_TWICE_EDITED_LETTERS or _consonants(other) == _consonants(word)
-            if distance <= 2 and is_likely and other[0] == word[0]:
-                best = min(filter(None, (best, (distance, frequency, other))))
-    return best[2] if best else ""
+            if distance <= limit and _is_likely(word, other, distance) and lexicon.analyze(other) == [term]:
+                best = min(filter(None, (best, (distance, other[0] != word[0], frequency, other))))
+    return best[3] if best else ""
+
+
+def _is_likely(word: str, other: str, distance: int) -> bool:
+    """Return whether a word that is one or two edits away is likely meant; a short word has many neighbors."""
+    if distance == 2:
+        return other[0] == word[0] and (
+            len(word) >= MIN_TWICE_EDITED_LETTERS or _consonants(other) == _consonants(word)
+        )
+    if sorted(word) == sorted(other) or _without_doubles(word) == _without_doubles(other):
+        return True
+    return len(word) >= (MIN_REPLACED_LETTERS if len(word) == len(other) else MIN_EDITED_LETTERS)
 
 
 def _consonants(word: str) -> str:
     """Return the consonants of a word, with doubled ones once; two misspellings with the same are likely one word."""
-    return re.sub(r"(.)\1+", r"\1", re.sub("[aeiouyäöüéèêàâáíóúîôõãåøæαεηιουωаеиоуыэюяёіїє]", "", word))
+    return _without_doubles(re.sub("[aeiouy]", "", word))
 
 
-def _swap_or_double(word: str) -> Iterator[str]:
-    """Yield a word with two adjacent letters swapped, with a letter doubled, and with one of two equal letters."""
-    for at in range(len(word)):
-        if at + 1 < len(word):
-            yield word[:at] + word[at + 1] + word[at] + word[at + 2 :]
-            if word[at] == word[at + 1]:
-                yield word[:at] + word[at + 1 :]
-        yield word[: at + 1] + word[at:]
-
-
-def _edit(word: str) -> Iterator[str]:
-    """Yield a word with one letter removed, replaced or inserted; none for scripts without a small alphabet."""
-    letters = next((letters for first, last, letters in _ALPHABETS if first <= word[0] <= last), "")
-    if not letters:
-        return
-    for at in range(len(word) + 1):
-        if at < len(word):
-            yield word[:at] + word[at + 1 :]
-        for letter in letters:
-            yield word[:at] + letter + word[at:]
-            if at < len(word) and len(word) >= MIN_REPLACED_LETTERS:
-                yield word[:at] + letter + word[at + 1 :]
+def _without_doubles(word: str) -> str:
+    return re.sub(r"(.)\1+", r"\1", word)
