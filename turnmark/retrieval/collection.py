@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from itertools import accumulate, zip_longest
+from itertools import accumulate, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from turnmark.core.errors import RequestError
@@ -179,7 +179,7 @@ class Collection:
                 shown.setdefault(name, []).append(table)
         for text in self.texts(where):
             first, document = text.document != document, text.document
-            lacks_title = titled and first and text.title.translate(_MARKUP) not in text.text.translate(_MARKUP)
+            lacks_title = titled and first and text.title and not _contains_title(text.text, text.title)
             own = _remove_tables(text, shown[text.document]) if text.document in shown else text.text
             content = f"{text.title}\n{own}" if lacks_title else own
             yield text, content if content.isascii() else unicodedata.normalize("NFC", content)
@@ -238,6 +238,12 @@ def _label_row(row: str, header: str, at: int) -> tuple[str, int]:
 
 Finder = Callable[[str], Iterator[int]]
 """A function that yields the offset of each occurrence in a text."""
+
+
+def _contains_title(text: str, title: str) -> bool:
+    """Return whether a text contains a title as whole words, ignoring markup."""
+    pieces = text.translate(_MARKUP).split(title.translate(_MARKUP) or title)
+    return any(not before[-1:].isalnum() and not after[:1].isalnum() for before, after in pairwise(pieces))
 
 
 def _normalized_pattern(wanted: str) -> str:

@@ -26,12 +26,11 @@ from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.storage.passage_store import StoredText
 from turnmark.retrieval.tables.search_words import match_both_numbers, remove_plural, search_words
 from turnmark.retrieval.tables.sql_names import quote_name
-from turnmark.retrieval.tables.table_records import StoredTable, TablePart
+from turnmark.retrieval.tables.table_records import CatalogEntry, StoredTable, TablePart
 from turnmark.retrieval.tables.tables_db import (
     cell_expressions,
     damage_error,
-    numbers_where,
-    parse_columns,
+    read_catalog,
     read_only_address,
     read_rows,
 )
@@ -50,10 +49,6 @@ _MAX_WORDS = 30
 _CELL_SEPARATOR = "\x1f"
 _IRREGULAR = re.compile(r"[|<]|[^\S \x1f]| (?=[ \x1f])|\x1f |^ | $")
 """Matches joined cells that a row of Markdown does not show unchanged."""
-_FIELDS = tuple(
-    """name document title path section columns rows start end date first_row first_offset row_room shown_rows number
-    """.split()
-)
 
 
 class FoundRow(NamedTuple):
@@ -71,19 +66,14 @@ class TableExcerpt(NamedTuple):
     head: str
 
 
-class _LargeTable(StoredTable):
-    date: str
+class _LargeTable(CatalogEntry):
     first_row: int
-    first_offset: int
-    row_room: int
-    shown_rows: int
-    number: int
 
-    @property
-    def words(self) -> set[str]:
-        """The words of the title, path and labels. A query has them although no row does."""
-        labels = " ".join(column.label for column in self.columns)
-        return {remove_plural(word) for word in search_words(f"{self.title} {self.path} {self.section} {labels}")}
+
+def _own_words(table: StoredTable) -> set[str]:
+    """Return the words of the title, path and labels. A query has them although no row does."""
+    labels = " ".join(column.label for column in table.columns)
+    return {remove_plural(word) for word in search_words(f"{table.title} {table.path} {table.section} {labels}")}
 
 
 class RowFinder:
@@ -101,10 +91,9 @@ class RowFinder:
 
     @cached_property
     def _tables(self) -> list[_LargeTable]:
-        names = ", ".join(map(quote_name, _FIELDS))
-        rows = self._read(f'SELECT {names} FROM turnmark_tables WHERE "first_row" IS NOT NULL ORDER BY "number"')
-        fields = [dict(zip(_FIELDS, row, strict=True)) for row in rows]
-        return [_LargeTable(**{**each, "columns": parse_columns(self._part.path, each["columns"])}) for each in fields]
+        return [
+            _LargeTable(**dict(each)) for each in read_catalog(self._part.path).values() if each.first_row is not None
+        ]
 
     def has_rows(self) -> bool:
         """Return whether there is a large table."""
@@ -163,7 +152,7 @@ class RowFinder:
         if not tables or not words:
             return None
         total = sum(table.rows for table in self._tables)
-        known = set[str]().union(*(table.words for table in tables))
+        known = set[str]().union(*map(_own_words, tables))
         scores = np.zeros(total + 1, dtype=np.float32)
         possible = 0.0
         for word in words:
@@ -184,8 +173,8 @@ class RowFinder:
         part_where = self._part.where_in(where) if where else ()
         if part_where is None or not part_where:
             return [] if part_where is None else self._tables
-        numbers = numbers_where(self._part.path, part_where)
-        return [table for table in self._tables if table.number in numbers]
+        names = {each.name for each in read_catalog(self._part.path, part_where).values()}
+        return [table for table in self._tables if table.name in names]
 
     def _rows_with(self, word: str) -> Any:
         rows = self._read(

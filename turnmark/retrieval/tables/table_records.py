@@ -77,6 +77,25 @@ class StoredTable(Record):
         return passage.header.startswith(f"{row_markdown([column.label for column in self.columns])}\n")
 
 
+class CatalogEntry(StoredTable):
+    """A table as the catalog of its file has it.
+
+    Attributes:
+        date: date of the document.
+        first_row: number of rows before its own in the full-text index of rows; None if it is not a large table.
+        first_offset: offset of its first row as a passage, after the end of the document's text.
+        row_room: characters from one row to the next.
+        shown_rows: number of its rows that the text of the document shows.
+    """
+
+    date: str = ""
+    first_row: int | None = None
+    first_offset: int = 0
+    row_room: int = 0
+    shown_rows: int = 0
+    digest: str = ""
+
+
 class Basis(Record):
     """Rows of one table that a result rests on."""
 

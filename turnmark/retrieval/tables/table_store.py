@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from turnmark.corpora.tables.column_types import CellValue
 from turnmark.corpora.text.function_words import content_words
@@ -15,15 +15,21 @@ from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.tables.search_words import match_both_numbers, remove_plural, search_words
 from turnmark.retrieval.tables.sql_names import quote_if_needed, quote_name, schema_names
 from turnmark.retrieval.tables.sql_queries import MAX_ROWS, run_statement
-from turnmark.retrieval.tables.table_records import MAX_WHOLE_ROWS, QueryResult, StoredTable, TableColumn, TablePart
-from turnmark.retrieval.tables.tables_db import damage_error, numbers_where, parse_columns, read_rows
+from turnmark.retrieval.tables.table_records import (
+    MAX_WHOLE_ROWS,
+    CatalogEntry,
+    QueryResult,
+    StoredTable,
+    TableColumn,
+    TablePart,
+)
+from turnmark.retrieval.tables.tables_db import read_catalog, read_rows
 
 WORD_WEIGHTS = (8.0, 6.0, 4.0, 5.0, 1.0)
 """Weights of a word in the name, title, section, labels and cells of a table."""
 _MAX_SEARCH_WORDS = 40
 MAX_SEARCHED_COLUMNS = 20
 """Maximum columns of a table whose cells are compared with a message."""
-_FIELDS = tuple("name document title path sheet section page caption columns rows totals start end".split())
 
 
 class FoundTable(NamedTuple):
@@ -59,20 +65,15 @@ class TableStore:
     @cached_property
     def _all(self) -> list[tuple[TablePart, int, StoredTable]]:
         """Each table under the filter, with its file and its number there."""
-        found = []
-        names = ", ".join(map(quote_name, _FIELDS))
-        for part in self.parts:
-            for number, *values in read_rows(
-                part.path, f'SELECT "number", {names} FROM turnmark_tables ORDER BY "number"'
-            ):
-                found.append((part, number, self._table(part, dict(zip(_FIELDS, values, strict=True)))))
+        found = [
+            (part, number, self._table(part, entry))
+            for part in self.parts
+            for number, entry in read_catalog(part.path).items()
+        ]
         return self._allowed(found, self._where)
 
-    def _table(self, part: TablePart, fields: dict[str, Any]) -> StoredTable:
-        try:
-            table = StoredTable(**{**fields, "columns": parse_columns(part.path, fields["columns"])})
-        except ValueError as error:
-            raise damage_error(part.path, error) from error
+    def _table(self, part: TablePart, entry: CatalogEntry) -> StoredTable:
+        table = StoredTable(**{name: getattr(entry, name) for name in StoredTable.model_fields})
         if not self.is_joint:
             return table
         names = {
@@ -94,7 +95,7 @@ class TableStore:
         allowed: dict[str, set[int]] = {}
         for part in self.parts:
             part_where = part.where_in(where)
-            allowed[part.name] = numbers_where(part.path, part_where) if part_where is not None else set()
+            allowed[part.name] = set(read_catalog(part.path, part_where)) if part_where is not None else set()
         return [each for each in tables if each[1] in allowed[each[0].name]]
 
     @cached_property

@@ -9,7 +9,6 @@ tables.db   turnmark_tables   the catalog: one row per table
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 import sys
 import unicodedata
@@ -17,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from turnmark.corpora.tables.column_types import (
     CellValue,
@@ -34,12 +33,12 @@ from turnmark.corpora.text.languages import detect_language
 from turnmark.corpora.types import Document, TableData
 from turnmark.retrieval.tables.search_words import split_unspaced
 from turnmark.retrieval.tables.sql_names import ROW_NUMBER, TOTAL_COLUMN, column_names, quote_name, table_name
-from turnmark.retrieval.tables.table_records import TableColumn
-from turnmark.retrieval.tables.tables_db import cell_expressions, parse_columns, read_only_address
+from turnmark.retrieval.tables.table_records import CatalogEntry, StoredTable, TableColumn
+from turnmark.retrieval.tables.tables_db import cell_expressions, parse_entry, read_only_address
 
 UNFINISHED_TABLES = "kept.tables.db"
 """Name of the file while the documents are read."""
-TABLES_VERSION = 5
+TABLES_VERSION = 6
 """Version of the file. Tables of another version are not taken over by a build."""
 MAX_RANKED_CHARACTERS = 200_000
 """Characters of the cells of a large table that rank it. It is also found by the words of all its rows."""
@@ -48,14 +47,10 @@ MAX_LISTED_VALUES = 12
 MAX_LISTED_LENGTH = 40
 """Characters of the longest listed text."""
 _BATCH_ROWS = 2_000
+_COLUMNS = "name document title path section page rows first_row digest".split()
+"""Fields of the catalog's entries (`CatalogEntry`, as JSON) that statements name."""
 _SCHEMA = """
-CREATE TABLE turnmark_tables (
-    "number" INTEGER PRIMARY KEY, "name" TEXT NOT NULL UNIQUE, "document" TEXT NOT NULL, "title" TEXT NOT NULL,
-    "path" TEXT NOT NULL, "sheet" TEXT NOT NULL, "section" TEXT NOT NULL, "page" INTEGER, "caption" TEXT NOT NULL,
-    "columns" TEXT NOT NULL, "rows" INTEGER NOT NULL, "totals" INTEGER NOT NULL, "start" INTEGER NOT NULL,
-    "end" INTEGER NOT NULL, "date" TEXT NOT NULL, "first_row" INTEGER, "first_offset" INTEGER, "row_room" INTEGER,
-    "shown_rows" INTEGER NOT NULL, "digest" TEXT NOT NULL
-);
+CREATE TABLE turnmark_tables ("number" INTEGER PRIMARY KEY, "entry" TEXT NOT NULL, __COLUMNS__);
 CREATE INDEX turnmark_by_document ON turnmark_tables ("document");
 CREATE VIRTUAL TABLE turnmark_words USING fts5(
     "name", "title", "section", "labels", "cells", tokenize="porter unicode61 remove_diacritics 2"
@@ -63,11 +58,7 @@ CREATE VIRTUAL TABLE turnmark_words USING fts5(
 CREATE VIRTUAL TABLE turnmark_rows USING fts5(
     "cells", content='', detail=none, columnsize=0, tokenize="unicode61 remove_diacritics 2"
 );
-"""
-_CATALOG = tuple(
-    """name document title path sheet section page caption columns rows totals start end date first_row first_offset
-    row_room shown_rows digest""".split()
-)
+""".replace("__COLUMNS__", ", ".join(f'"{name}" AS (json_extract("entry", \'$.{name}\'))' for name in _COLUMNS))
 _AFFINITY = {"integer": "INTEGER", "real": "REAL", "date": "TEXT", "text": "TEXT"}
 
 
@@ -77,13 +68,12 @@ class _TypedTable:
 
     data: TableData
     types: list[ColumnType]
-    columns: list[TableColumn] = field(default_factory=list)
     unparsed: list[int] = field(default_factory=list)
     summaries: list[ColumnRange] = field(default_factory=list)
     rows: int = 0
     totals: int = 0
     first_row: int | None = None
-    first_offset: int | None = None
+    first_offset: int = 0
     row_room: int = 0
     shown_rows: int = 0
 
@@ -154,23 +144,21 @@ class TableWriter:
         marks = ", ".join("?" * (len(names) + sum(1 for _, text in names if text) + 2))
         words = self._insert_rows(table, f"INSERT INTO {quote_name(name)} VALUES ({marks})", digest)
         columns = zip(names, labels, table.types, table.unparsed, table.summaries, strict=True)
-        table.columns = [
+        records = [
             TableColumn(
                 name=column, label=label, type=kind.kind, unit=kind.unit, text_name=text, unparsed=unparsed,
                 low=summary.low, high=summary.high, values=_listed_texts(summary), remarks=kind.remarks,
             )
             for (column, text), label, kind, unparsed, summary in columns
         ]  # fmt: skip
-        entry = {
-            "document": document.id, "title": document.title, "path": document.path,
-            "sheet": data.sheet, "section": data.section, "page": data.page, "caption": data.caption,
-            "columns": json.dumps([column.model_dump() for column in table.columns], ensure_ascii=False),
-            "rows": table.rows, "totals": table.totals, "start": data.start, "end": data.end, "date": document.date,
-            "first_row": table.first_row, "first_offset": table.first_offset, "row_room": table.row_room,
-            "shown_rows": table.shown_rows,
-        }  # fmt: skip
-        digest.update(json.dumps({**entry, "first_row": None}).encode())
-        self._catalog({"name": name, **entry, "digest": digest.hexdigest()}, words)
+        entry = CatalogEntry(
+            name=name, document=document.id, title=document.title, path=document.path, sheet=data.sheet,
+            section=data.section, page=data.page, caption=data.caption, columns=tuple(records), rows=table.rows,
+            totals=table.totals, start=data.start, end=data.end, date=document.date, first_row=table.first_row,
+            first_offset=table.first_offset, row_room=table.row_room, shown_rows=table.shown_rows,
+        )  # fmt: skip
+        digest.update(entry.model_dump_json(exclude={"name", "first_row"}).encode())
+        self._catalog(entry.model_copy(update={"digest": digest.hexdigest()}), words)
         return digest.hexdigest()
 
     def _insert_rows(self, table: _TypedTable, insert: str, digest: hashlib._Hash) -> str:
@@ -217,15 +205,11 @@ class TableWriter:
         parts += [f'"{ROW_NUMBER}" INTEGER', f'"{TOTAL_COLUMN}" INTEGER']
         self._db.execute(f"CREATE TABLE {quote_name(name)} ({', '.join(parts)})")
 
-    def _catalog(self, entry: dict[str, Any], words: str) -> None:
-        names = ", ".join(map(quote_name, entry))
-        cursor = self._db.execute(
-            f"INSERT INTO turnmark_tables ({names}) VALUES ({', '.join('?' * len(entry))})", list(entry.values())
-        )
-        labels = " ".join(column["label"] for column in json.loads(entry["columns"]))
+    def _catalog(self, entry: CatalogEntry, words: str) -> None:
+        cursor = self._db.execute('INSERT INTO turnmark_tables ("entry") VALUES (?)', [entry.model_dump_json()])
         texts = (
-            f"{entry['name'].replace('_', ' ')} {entry['sheet']} {entry['path']}", entry["title"],
-            f"{entry['section']} {entry['caption']}", labels, words,
+            f"{entry.name.replace('_', ' ')} {entry.sheet} {entry.path}", entry.title,
+            f"{entry.section} {entry.caption}", " ".join(column.label for column in entry.columns), words,
         )  # fmt: skip
         self._db.execute(
             'INSERT INTO turnmark_words (rowid, "name", "title", "section", "labels", "cells") '
@@ -237,16 +221,15 @@ class TableWriter:
         """Write the tables of an unchanged document as the current generation has them."""
         with self._db:
             for entry, words in current.entries(document):
-                columns = parse_columns(current.path, entry["columns"])
-                old_name, name = entry["name"], self._new_name(document, entry["sheet"])
-                self._create(name, [(each.name, each.text_name, _AFFINITY[each.type]) for each in columns])
-                marks = ", ".join("?" * (sum(1 + bool(each.text_name) for each in columns) + 2))
-                self._db.executemany(f"INSERT INTO {quote_name(name)} VALUES ({marks})", current.rows(old_name))
-                if entry["first_row"] is not None:
-                    entry["first_row"] = self._searched_rows
-                    for cells in current.shown_rows(old_name, columns):
+                name, first_row = self._new_name(document, entry.sheet), None
+                self._create(name, [(each.name, each.text_name, _AFFINITY[each.type]) for each in entry.columns])
+                marks = ", ".join("?" * (sum(1 + bool(each.text_name) for each in entry.columns) + 2))
+                self._db.executemany(f"INSERT INTO {quote_name(name)} VALUES ({marks})", current.rows(entry.name))
+                if entry.first_row is not None:
+                    first_row = self._searched_rows
+                    for cells in current.shown_rows(entry):
                         self._index_row(cells)
-                self._catalog({**entry, "name": name}, words)
+                self._catalog(entry.model_copy(update={"name": name, "first_row": first_row}), words)
 
     def digest(self) -> str:
         """Return a fingerprint of all tables; empty if there are none."""
@@ -285,26 +268,24 @@ class CurrentTables:
             self._db.close()
             raise
 
-    def entries(self, document: str) -> Iterator[tuple[dict[str, Any], str]]:
+    def entries(self, document: str) -> Iterator[tuple[CatalogEntry, str]]:
         """Yield each table of a document as the catalog has it, with the words that find it."""
-        names = ", ".join(f"t.{quote_name(name)}" for name in _CATALOG)
         rows = self._db.execute(
-            f'SELECT {names}, w."cells" FROM turnmark_tables t JOIN turnmark_words w ON w.rowid = t."number" '
+            'SELECT t."entry", w."cells" FROM turnmark_tables t JOIN turnmark_words w ON w.rowid = t."number" '
             'WHERE t."document" = ? ORDER BY t."number"',
             [document],
         )
-        for *values, words in rows.fetchall():
-            yield dict(zip(_CATALOG, values, strict=True)), words
+        for entry, words in rows.fetchall():
+            yield parse_entry(self.path, entry), words
 
     def rows(self, name: str) -> Iterator[tuple[CellValue, ...]]:
         """Yield the rows of a table."""
         return iter(self._db.execute(f"SELECT * FROM {quote_name(name)} ORDER BY rowid"))
 
-    def shown_rows(self, name: str, columns: Sequence[TableColumn]) -> Iterator[tuple[str, ...]]:
+    def shown_rows(self, table: StoredTable) -> Iterator[tuple[str, ...]]:
         """Yield the cells of each row of a table as displayed."""
-        return iter(
-            self._db.execute(f"SELECT {', '.join(cell_expressions(columns))} FROM {quote_name(name)} ORDER BY rowid")
-        )
+        cells = ", ".join(cell_expressions(table.columns))
+        return iter(self._db.execute(f"SELECT {cells} FROM {quote_name(table.name)} ORDER BY rowid"))
 
     def digests(self, document: str) -> list[str]:
         """Return the digests of the tables of a document."""

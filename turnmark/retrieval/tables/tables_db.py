@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
@@ -12,7 +11,7 @@ from typing import Any
 from turnmark.core.errors import TurnmarkError
 from turnmark.retrieval.storage.filters import Where, sql_tests
 from turnmark.retrieval.tables.sql_names import quote_name
-from turnmark.retrieval.tables.table_records import TableColumn
+from turnmark.retrieval.tables.table_records import CatalogEntry, TableColumn
 
 
 def read_only_address(path: Path) -> str:
@@ -34,18 +33,19 @@ def read_rows(path: Path, statement: str, values: Sequence[Any] = ()) -> list[tu
         raise damage_error(path, error) from error
 
 
-def parse_columns(path: Path, columns: str) -> tuple[TableColumn, ...]:
-    """Return the columns of a table from the JSON of the catalog; raise TurnmarkError if the file is damaged."""
-    try:
-        return tuple(TableColumn(**column) for column in json.loads(columns))
-    except (ValueError, TypeError) as error:
-        raise damage_error(path, error) from error
-
-
-def numbers_where(path: Path, where: Where) -> set[int]:
-    """Return the numbers of the tables under a filter that is about the columns of passages."""
+def read_catalog(path: Path, where: Where = ()) -> dict[int, CatalogEntry]:
+    """Return number -> table, under a filter that is about the columns of passages."""
     tests, values = sql_tests(where)
-    return {row[0] for row in read_rows(path, f'SELECT "number" FROM turnmark_tables WHERE {tests}', values)}
+    rows = read_rows(path, f'SELECT "number", "entry" FROM turnmark_tables WHERE {tests} ORDER BY "number"', values)
+    return {number: parse_entry(path, entry) for number, entry in rows}
+
+
+def parse_entry(path: Path, entry: str) -> CatalogEntry:
+    """Return a table from the JSON of the catalog; raise TurnmarkError if the file is damaged."""
+    try:
+        return CatalogEntry.model_validate_json(entry)
+    except ValueError as error:
+        raise damage_error(path, error) from error
 
 
 def cell_expressions(columns: Iterable[TableColumn]) -> list[str]:
