@@ -131,7 +131,7 @@ def test_blocks_cover_every_row_once(rows, apiece, block):
         with lock:
             stretches.append(part)
 
-    run_on_cores(rows, work, block=block, rows_per_core=apiece)
+    run_on_cores(rows, work, block=block, min_shared_rows=apiece)
     assert sorted(row for part in stretches for row in range(part.start, part.stop)) == list(range(rows))
     assert all(part.start % block == 0 and part.stop in (part.start + block, rows) for part in stretches)
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
@@ -144,8 +143,9 @@ def build_request(kind: type[R], values: Mapping[str, Any], errors: ErrorCollect
     values = {name: value for name, value in values.items() if value is not None}
     absent = [flag for name, flag in flags.items() if flag.required and values.get(name, ()) in ("", (), [])]
     for flag in absent:
-        if describe_missing_value(flag.spelling) not in errors.problems:
-            errors.add(describe_missing(flag.spelling, flag.info.help))
+        missing = describe_missing(flag.spelling, flag.info.help)
+        if not {missing, describe_missing_value(flag.spelling)} & {*errors.problems}:
+            errors.add(missing)
     if any(flag.field.is_required() and not flag.record for flag in absent):
         try:
             kind.model_validate(_nest(kind, values))
@@ -210,38 +210,10 @@ def reasons(error: ValidationError, records: Collection[str] = ()) -> dict[str, 
     return found
 
 
-_REQUIRED_KEY = "turnmark.required"
-
-
-@contextmanager
-def _set_required(parameters: Iterable[Any], required: bool) -> Iterator[None]:
-    for parameter in parameters:
-        parameter.required = required
-    try:
-        yield
-    finally:
-        for parameter in parameters:
-            parameter.required = not required
-
-
 class RequestCommand(CheckedCommand):
-    """A command made by `command_from`. The help shows what is required. The request reports what is missing, together
-    with the mistakes of the command line and its own.
-    """
+    """A command made by `command_from`, whose request reports the mistakes of the command line with its own."""
 
     raises_mistakes = False
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line without checking for missing parameters."""
-        required = [parameter for parameter in self.params if parameter.required]
-        with _set_required(required, False):
-            ctx.meta[_REQUIRED_KEY] = required
-            return super().parse_args(ctx, args)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help, which is requested while the command line is parsed."""
-        with _set_required(ctx.meta.get(_REQUIRED_KEY, ()), True):
-            super().format_help(ctx, formatter)
 
 
 def command_from(

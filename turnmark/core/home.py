@@ -69,6 +69,8 @@ def quiet_libraries() -> None:
         "TOKENIZERS_PARALLELISM": "false",
         # Threads that spin while they wait make a model six times slower as soon as another program wants a core.
         "OMP_WAIT_POLICY": "PASSIVE",
+        # numpy multiplies in blocks on several cores already (`turnmark.retrieval.ranking.vectors.run_on_cores`).
+        "OPENBLAS_NUM_THREADS": "1",
     }.items():
         os.environ.setdefault(name, value)
 

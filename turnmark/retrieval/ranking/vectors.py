@@ -13,12 +13,10 @@ with 16-bit floats. A projection to 32 dimensions of 8 bits is about as large an
 from __future__ import annotations
 
 import os
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +36,8 @@ def stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
 CANDIDATES, MIN_CANDIDATES = 4, 4000
 """Number of candidates for each row that is wanted, and the minimum number. An index with fewer rows is searched
 exactly."""
-_ROWS_PER_CORE = 4096
-"""Number of rows or tokens for which another core is used."""
+_MIN_SHARED_ROWS = 4096
+"""Minimum number of rows or tokens for which several cores are used."""
 _BLOCK_ROWS = 1024
 """Number of vectors that are converted to floats at a time, so that they stay in a core's own cache."""
 _COSINE_DIGITS = 6
@@ -155,69 +153,28 @@ _MAX_CORES = 4
 
 
 def run_on_cores(
-    rows: int, work: Callable[[slice], object], *, block: int, rows_per_core: int = _ROWS_PER_CORE
+    rows: int, work: Callable[[slice], object], *, block: int, min_shared_rows: int = _MIN_SHARED_ROWS
 ) -> None:
-    """Divide rows among cores, run `work` on each block of them, and wait for all of them.
+    """Run `work` on each block of rows, on several cores if there are many rows, and wait for all of them.
 
-    Each core uses one thread of linear algebra. OpenBLAS's own threads gain nothing here. They also keep spinning
-    afterwards on the cores that embed the next message, which made a query take half as long again.
+    `turnmark.core.home.quiet_libraries` limits linear algebra to one thread for each core. OpenBLAS's own threads gain
+    nothing here. They also keep spinning afterwards on the cores that embed the next message, which made a query take
+    half as long again.
 
     Args:
         work: called with the slice of a block, from several threads at once; must not call `run_on_cores`.
         block: number of rows in a block; only the last one may be shorter.
-        rows_per_core: number of rows for which another core is used.
+        min_shared_rows: minimum number of rows for which several cores are used.
     """
-    pool, cores = _pool()
-    parts = min(cores, rows // rows_per_core + 1)
-    cuts = [*(part * rows // parts // block * block for part in range(parts)), rows]
-
-    def work_on(start: int, end: int) -> None:
-        for first in range(start, end, block):
-            work(slice(first, min(first + block, end)))
-
-    first_part, *rest_of_parts = pairwise(cuts)
-    with _OneThread():
-        waiting = [pool.submit(work_on, *part) for part in rest_of_parts]
-        try:
-            work_on(*first_part)
-        finally:
-            wait(waiting)
-    for future in waiting:
-        future.result()
-
-
-class _OneThread:
-    """A context that limits linear algebra to one thread, in the whole process while any caller is inside."""
-
-    _lock = threading.Lock()
-    _inside = 0
-    _limit: Any = None
-
-    def __enter__(self) -> None:
-        with _OneThread._lock:
-            if not _OneThread._inside:
-                _OneThread._limit = _linear_algebra().limit(limits=1, user_api="blas")
-            _OneThread._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with _OneThread._lock:
-            _OneThread._inside -= 1
-            if not _OneThread._inside:
-                _OneThread._limit.restore_original_limits()
+    blocks = [slice(first, min(first + block, rows)) for first in range(0, rows, block)]
+    for _ in _pool().map(work, blocks) if rows >= min_shared_rows else map(work, blocks):
+        pass
 
 
 @cache
-def _linear_algebra() -> Any:
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()
-
-
-@cache
-def _pool() -> tuple[ThreadPoolExecutor, int]:
-    """Return the thread pool for slices of rows, and its number of cores."""
-    cores = min(os.cpu_count() or 1, _MAX_CORES)
-    return ThreadPoolExecutor(cores, thread_name_prefix="rows"), cores
+def _pool() -> ThreadPoolExecutor:
+    """Return the thread pool for blocks of rows."""
+    return ThreadPoolExecutor(min(os.cpu_count() or 1, _MAX_CORES), thread_name_prefix="rows")
 
 
 # --- tokens ----------------------------------------------------------------------------------------------------------
