@@ -125,7 +125,8 @@ def _parse_words(
             following = words[position + 1 : position + 2]
             if "=" not in words[position]:
                 unclear.update(following)
-                near = _near_option(command, ctx, words[position])
+                options = _options(command, ctx)
+                near = options.get(nearest_name(words[position], options))
                 if near is not None and not near.is_flag and following and not following[0].startswith("-"):
                     del words[position + 1]  # the value of the misspelt option is not an argument
             del words[position]
@@ -148,12 +149,6 @@ def _position(words: Sequence[str], option: str) -> int | None:
 def _options(command: Any, ctx: Any) -> dict[str, Any]:
     parameters = [parameter for parameter in command.get_params(ctx) if parameter.param_type_name == "option"]
     return {spelling: parameter for parameter in parameters for spelling in parameter.opts}
-
-
-def _near_option(command: Any, ctx: Any, word: str) -> Any:
-    """Return the option that was probably meant, or None if none is close."""
-    options = _options(command, ctx)
-    return options.get(nearest_name(word, options))
 
 
 def _describe_option(command: Any, ctx: Any, error: Any) -> str:

@@ -222,7 +222,10 @@ def fence_tag(*contents: str) -> str:
     does not occur in look-alike letters either, or with zero-width characters inside.
     """
     tag = ""
-    forms = [content.lower() for content in contents] + [_fold(content) for content in contents]
+    visible = [_WIDTHLESS_CHARACTERS.sub("", content) for content in contents]
+    forms = [content.lower() for content in contents] + [
+        unicodedata.normalize("NFKC", text).lower() for text in visible
+    ]
     while not tag or any(tag in content for content in forms):
         digest = hashlib.sha256(tag.encode())
         for content in contents:
@@ -230,10 +233,6 @@ def fence_tag(*contents: str) -> str:
             digest.update(len(encoded).to_bytes(8, "big") + encoded)
         tag = digest.hexdigest()[:12]
     return tag
-
-
-def _fold(text: str) -> str:
-    return unicodedata.normalize("NFKC", _WIDTHLESS_CHARACTERS.sub("", text)).lower()
 
 
 def fence(text: str, kind: str = "text", tag: str | None = None) -> str:

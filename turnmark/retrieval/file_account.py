@@ -58,8 +58,9 @@ def account_for(index: StoredIndex, file: str) -> FileAccount:
     path, identifier = found
     notes = FileNotes.model_validate_json(known.get(path, "{}"))
     problems = [str(problem).removeprefix(f"{path}: ") for problem in notes.problems]
-    owned = [identifier] if identifier else _documents_of(index, path)
-    entries = [each for each in index.store.documents() if each.document in set(owned)]
+    documents = index.store.select('SELECT "id" FROM documents WHERE "file" = ?', [path])
+    owned = {identifier} if identifier else {row[0] for row in documents}
+    entries = [each for each in index.store.documents() if each.document in owned]
     fields = {each.document: index.store.fields_of(each.document) for each in entries}
     reader = readers().get(Path(path).suffix.lower())
     return FileAccount(
@@ -95,10 +96,6 @@ def _relative(source: Path, file: str) -> str:
         return path.relative_to(folder).as_posix()
     inside = Path(os.path.normpath(folder / given))
     return inside.relative_to(folder).as_posix() if not given.is_absolute() and inside.is_relative_to(folder) else ""
-
-
-def _documents_of(index: StoredIndex, path: str) -> list[str]:
-    return [row[0] for row in index.store.select('SELECT "id" FROM documents WHERE "file" = ?', [path])]
 
 
 def _changes(index: StoredIndex, source: Path, path: str) -> Iterator[str]:

@@ -151,7 +151,9 @@ def _make_date(parts: Mapping[str, str | None]) -> CellDate | None:
         return CellDate(day_first, month_first) if day_first or month_first else None
     month = _MONTH_OF.get((parts["name"] or "").lower(), 0) if "name" in parts else int(parts["month"] or 0)
     day = parts.get("day")
-    only = _iso(year, month, int(day), clock) if day else _iso_month(year, month)
+    only = _iso(year, month, int(day or 1), clock)
+    if only and not day:
+        only = f"{year}-{month:02}"
     return CellDate(only, only) if only else None
 
 
@@ -161,10 +163,6 @@ def _iso(year: int, month: int, day: int, clock: str) -> str | None:
     except ValueError:
         return None
     return f"{iso}{clock}" if _FIRST_YEAR <= year <= _LAST_YEAR else None
-
-
-def _iso_month(year: int, month: int) -> str | None:
-    return f"{year}-{month:02}" if 1 <= month <= 12 and _FIRST_YEAR <= year <= _LAST_YEAR else None
 
 
 def _clock(parts: Mapping[str, str | None]) -> str | None:

@@ -85,7 +85,6 @@ MAX_UNPUBLISHED_CONTENTS = 1000
 """Number of texts to embed above which the index can be searched by words meanwhile."""
 MAX_WASTED_SHARE = 0.5
 """Share of passages that are gone above which the index is compacted."""
-_ANALYSIS_MARK = f"analysis {ANALYSIS_VERSION}"
 DOUBLED = "passage id appears twice; the first was kept"
 
 T = TypeVar("T")
@@ -333,9 +332,8 @@ class Build:
         """Return what the files of a generation are made for; another generation has other terms or vectors."""
         settings = self.settings
         server = settings.server.url if settings.server else ""
-        return (
-            f"format {FORMAT}\n{_ANALYSIS_MARK}\n{settings.bm25.language}\n{settings.tokens} {server}\n{models.mark()}"
-        )
+        terms = f"analysis {ANALYSIS_VERSION}\n{settings.bm25.language}"
+        return f"format {FORMAT}\n{terms}\n{settings.tokens} {server}\n{models.mark()}"
 
     def _open_generation(self, models: Models) -> Generation:
         """Open the generation that this build goes on with: the current one, an unfinished one, or a new one."""
@@ -353,9 +351,7 @@ class Build:
         place = Generation(self.folder, number, self.old.revision + 1 if self.old else 1, models.encoders, mark)
         if self.fresh is not None and self.old is not None and self.old.format == FORMAT and not self.is_damaged:
             try:
-                has_terms = _ANALYSIS_MARK in read_mark(generation_folder(self.folder, self.old.generation)).split("\n")
-                same_terms = has_terms and self.old.bm25.language == self.settings.bm25.language
-                take_over(StoredIndex(self.folder, self.old), place, models.encoders, same_terms)
+                take_over(StoredIndex(self.folder, self.old), place, models.encoders)
             except (TurnmarkError, OSError, ValueError, sqlite3.DatabaseError) as error:
                 self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
         elif self.old is not None and self.old.format != FORMAT:
@@ -647,7 +643,8 @@ class Build:
         number, revision = place.number + 1, manifest.revision + 1
         self._delete(generation_folder(self.folder, number))
         with closing(Generation(self.folder, number, revision, models.encoders, place.mark)) as new:
-            take_over(StoredIndex(self.folder, manifest), new, models.encoders, with_terms=True)
+            take_over(StoredIndex(self.folder, manifest), new, models.encoders)
+            self._find_terms(new)
             tables = place.folder / tables_file(manifest.tables) if manifest.tables else None
             new.tables = TableUpdate(new.folder, tables, manifest.tables)
             new.tables.finish()
@@ -722,17 +719,13 @@ def cached_indexes(corpus: str, settings: BuildSettings) -> list[Manifest]:
     """
 
     def serves(manifest: Manifest) -> bool:
+        specs = {name: model.spec for name, model in manifest.models().items()}
         return (
             manifest.internal
             and manifest.name.startswith(f"corpus-{corpus[:16]}-")
             and (manifest.format, manifest.bm25, manifest.server) == (FORMAT, settings.bm25, settings.server)
-            and all(_spec_of(manifest, name) == spec for name, spec in settings.models().items())
+            and settings.models().items() <= specs.items()
             and manifest.tokens >= settings.tokens
         )
 
     return sorted(filter(serves, list_indexes(internal=True)), key=lambda manifest: manifest.created)
-
-
-def _spec_of(manifest: Manifest, name: str) -> str | None:
-    model = manifest.models().get(name)
-    return model.spec if model else None

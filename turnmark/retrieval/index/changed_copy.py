@@ -48,7 +48,7 @@ class _CopyBuild(Build):
 
     def _open_generation(self, models: Models) -> Generation:
         place = super()._open_generation(models)
-        take_over(self.index, place, models.encoders, with_terms=None)
+        take_over(self.index, place, models.encoders, passages=False)
         return place
 
     def _read(self, reader: SourceReader, place: Generation) -> None:  # noqa: ARG002

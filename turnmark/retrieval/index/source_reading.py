@@ -200,8 +200,11 @@ class SourceReader:
         return reader is not None and (reader.isolated or self.pictures is not None)
 
     def _entry(self, item: SourceFile | Document | Problem, is_known: bool) -> SourceEntry:
+        if isinstance(item, SourceFile) and is_known:
+            stamp, notes = self.known[item.relative]
+            return SourceEntry(path=item.relative, is_known=True, stamp=stamp, **json.loads(notes))
         if isinstance(item, SourceFile):
-            return self._as_known(item) if is_known else self._read(item, self.watch.tell)
+            return self._read(item, self.watch.tell)
         if isinstance(item, Document):
             return SourceEntry(documents=[item.id], uncut=[item])
         return SourceEntry(problems=[item])
@@ -217,15 +220,11 @@ class SourceReader:
     def _folder(self) -> Path:
         return self.source if self.source.is_dir() else self.source.parent
 
-    def _as_known(self, file: SourceFile) -> SourceEntry:
-        """Return the entry of a file that has not changed since it was read."""
-        stamp, notes = self.known[file.relative]
-        return SourceEntry(path=file.relative, is_known=True, stamp=stamp, **json.loads(notes))
-
     def _read(self, file: SourceFile, tell: Callable[[str], None]) -> SourceEntry:
         """Read a file; may be called from several threads at once."""
         stamp, began = stamp_of(file.location), time.time_ns()
-        entry = SourceEntry(path=file.relative, modified=_modification_date(stamp))
+        modified = f"{date.fromtimestamp(int(stamp.split()[1]) // 10**9)}" if stamp else ""
+        entry = SourceEntry(path=file.relative, modified=modified)
         if file.relative in self.known and not os.access(file.path, os.R_OK):
             entry.is_known = True  # what was read when it could be opened stays
         watch = ReadingReport(tell, entry.unread, entry.left_out)
@@ -249,10 +248,6 @@ def _fields_of(document: Document, modified: str) -> list[tuple[str, str]]:
     fields = [(key, value) for key, values in document.metadata.items() if key not in WHERE_KEYS for value in values]
     dates = map(normal_date, (*document.metadata.get(DATE, ()), document.date, modified))
     return [*fields, *((DATE, each) for each in islice(filter(None, dates), 1))]
-
-
-def _modification_date(stamp: str) -> str:
-    return f"{date.fromtimestamp(int(stamp.split()[1]) // 10**9)}" if stamp else ""
 
 
 def stamp_of(path: Path | str) -> str:

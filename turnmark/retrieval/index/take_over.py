@@ -9,7 +9,6 @@ import numpy as np
 
 from turnmark.retrieval.index.encoders import TOKENS, VECTORS, Encoder, Values
 from turnmark.retrieval.index.generation import Generation
-from turnmark.retrieval.ranking.bm25 import COUNT_TYPE, POSTINGS
 from turnmark.retrieval.ranking.postings import NUMBER_TYPE, Postings
 from turnmark.retrieval.ranking.vectors import FlatVectors, TokenIndex
 from turnmark.retrieval.search.opened_index import DENSE, SPARSE, StoredIndex
@@ -20,16 +19,16 @@ _PAGE = 2000
 _POSTED_TERMS = 20_000
 
 
-def take_over(index: StoredIndex, place: Generation, encoders: Sequence[Encoder], with_terms: bool | None) -> None:
+def take_over(index: StoredIndex, place: Generation, encoders: Sequence[Encoder], passages: bool = True) -> None:
     """Copy the values that the same models made, and the passages with what is known about their files.
 
     Args:
         index: an index as it was published.
         place: a new generation.
-        with_terms: whether passages keep their terms, or None to take over no passages.
+        passages: whether the passages are copied, too. They get their terms as new passages do.
     """
-    if with_terms is not None:
-        _copy_passages(index, place, with_terms)
+    if passages:
+        _copy_passages(index, place)
     models = {DENSE: index.manifest.embedder, SPARSE: index.manifest.splade}
     for encoder in encoders:
         model = models[encoder.name]
@@ -75,14 +74,10 @@ def _copy_sparse(index: StoredIndex, place: Generation) -> None:
     contents = _slots_in_use(index, SPARSE)
     new_slots = {slot: number for number, (_, slot) in enumerate(contents)}
     place.store.add_contents(SPARSE, 0, [content for content, _ in contents])
-    _copy_postings(index, place, SPARSE_POSTINGS, SPARSE_TYPE, new_slots)
-
-
-def _copy_postings(index: StoredIndex, place: Generation, table: str, value_type: str, new: dict[int, int]) -> None:
-    """Copy postings with other numbers; those of numbers that are not in `new` are left out."""
-    number_of = np.full(max(new, default=0) + 1, -1, dtype=NUMBER_TYPE)
-    number_of[list(new)] = list(new.values())
-    old = Postings(index.store.select, table, value_type)
+    # Postings of slots that are no longer in use are left out.
+    number_of = np.full(max(new_slots, default=0) + 1, -1, dtype=NUMBER_TYPE)
+    number_of[list(new_slots)] = list(new_slots.values())
+    old = Postings(index.store.select, SPARSE_POSTINGS, SPARSE_TYPE)
     terms = sorted(old.terms())
     for start in range(0, len(terms), _POSTED_TERMS):
         postings = {}
@@ -94,7 +89,7 @@ def _copy_postings(index: StoredIndex, place: Generation, table: str, value_type
             if len(order):
                 postings[term] = (renumbered[order], values[order])
         with place.store.db:
-            Postings(place.store.select, table, value_type).add(place.store.db, postings)
+            Postings(place.store.select, SPARSE_POSTINGS, SPARSE_TYPE).add(place.store.db, postings)
 
 
 _COPIED = """
@@ -108,7 +103,7 @@ INSERT INTO state SELECT * FROM old.state WHERE "name" IN ('made_by', 'languages
 """
 
 
-def _copy_passages(index: StoredIndex, place: Generation, with_terms: bool) -> None:
+def _copy_passages(index: StoredIndex, place: Generation) -> None:
     """Copy the passages of an index in the order of their rows. If its last build was interrupted, none are copied."""
     store, keys = place.store, index.rows.keys.tolist()
     if index.store.select(
@@ -123,13 +118,6 @@ def _copy_passages(index: StoredIndex, place: Generation, with_terms: bool) -> N
             store.db.executemany("INSERT INTO temp.numbers VALUES (?, ?)", zip(keys, range(len(keys)), strict=True))
             for statement in filter(str.strip, _COPIED.split(";")):
                 store.db.execute(statement, [store.revision, STAYS] if "?" in statement else [])
-            if with_terms:
-                store.db.execute(
-                    'INSERT INTO lengths SELECT n."new", l."terms" FROM temp.numbers n '
-                    'JOIN old.lengths l ON l."key" = n."old"'
-                )
             store.db.execute("DROP TABLE temp.numbers")
     finally:
         store.db.execute("DETACH old")
-    if with_terms:
-        _copy_postings(index, place, POSTINGS, COUNT_TYPE, dict(zip(keys, range(len(keys)), strict=True)))

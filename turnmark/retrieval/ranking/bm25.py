@@ -12,7 +12,6 @@ from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,8 +155,8 @@ class BM25(TermScores):
         self._postings, self._settings = postings, settings
         self._row_of = np.full(int(numbers.max(initial=0)) + 1, -1, dtype=np.int32)
         self._row_of[numbers] = np.arange(self.rows, dtype=np.int32)
-        self._mean_length = max(float(lengths.mean()), 1e-9) if self.rows else 1.0
-        self._norms = self._norm(lengths).astype(np.float32)
+        relative = lengths / max(float(lengths.mean()), 1e-9) if self.rows else lengths
+        self._norms = (settings.k1 * (1 - settings.b + settings.b * relative)).astype(np.float32)
         self._scored = lru_cache(maxsize=CACHED_TERMS)(self._scores_of)
 
     @classmethod
@@ -170,10 +169,6 @@ class BM25(TermScores):
         postings.add(db, counted)
         numbers = np.arange(len(lengths), dtype=np.int64)
         return cls(postings, numbers, np.array([length for _, length in lengths], np.int64), settings, (language,))
-
-    def _norm(self, lengths: NDArray[Any]) -> NDArray[np.float64]:
-        shares = 1 - self._settings.b + self._settings.b * lengths / self._mean_length
-        return np.asarray(self._settings.k1 * shares)
 
     def _scores_of(self, term: str) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
         """Return the rows with a term, in no order, and the term's score in each."""

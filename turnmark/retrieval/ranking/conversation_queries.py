@@ -64,7 +64,11 @@ class Views:
         self._embedder = embedder
         self._messages: Cache[_TextInContext, MessageVectors] = Cache(self._message_views, CACHED_MESSAGES)
         self._answers: Cache[str, FloatArray] = Cache(lambda texts: embedder.encode(texts, "query"), CACHED_MESSAGES)
-        self._ends: Cache[str, list[int]] = Cache(lambda texts: map(self._end, texts), CACHED_MESSAGES)
+        self._ends: Cache[str, list[int]] = Cache(
+            lambda texts: ([begin for begin, _ in self._tokens(text)[-MAX_CONTEXT_TOKENS:]] for text in texts),
+            CACHED_MESSAGES,
+        )
+        """The starts of the last tokens of each answer."""
 
     def of(self, messages: Sequence[InContext]) -> list[MessageVectors]:
         """Return the vectors of messages, in order; those not cached are embedded as one batch."""
@@ -109,10 +113,6 @@ class Views:
         if room <= 0 or not ends or not 0 < length <= MAX_MESSAGE_TOKENS:
             return message, None
         return f"{context[ends[-room:][0] :]} {message}", length
-
-    def _end(self, text: str) -> list[int]:
-        """Return the starts of a text's last tokens, at most `MAX_CONTEXT_TOKENS`."""
-        return [begin for begin, _ in self._tokens(text)[-MAX_CONTEXT_TOKENS:]]
 
 
 def _pools_tokens(embedder: Embedder) -> bool:

@@ -70,7 +70,10 @@ def measure_weights(index: StoredIndex) -> dict[str, RankerWeight]:
         return {name: RankerWeight(share=share, mrr=0.0, n=0) for name in foreign}
     queries, texts = [left.sentence for left in sample], [left.text for left in sample]
     rows = [left.row for left in sample]
-    scores = {name: _mean_reciprocal_rank(ranks(queries, texts, rows)) for name, ranks in rankers.items()}
+    scores: dict[str, float] = {}
+    for name, ranks in rankers.items():
+        found = [1 / rank if rank <= MAX_RANK else 0.0 for rank in ranks(queries, texts, rows)]
+        scores[name] = float(np.mean(found))
     shares = {
         name: share_of(score, scores["bm25"], _is_at_home(name, index.manifest)) for name, score in scores.items()
     }
@@ -106,10 +109,6 @@ def _is_in_latin_script(index: StoredIndex) -> bool:
     """Return whether most passages of an index are; all models that declare their languages are made for Latin ones."""
     passages = index.store.by_rows(range(min(index.manifest.passages, SAMPLE_SIZE)))
     return 2 * sum(is_latin(passage.text) for passage in passages) >= len(passages)
-
-
-def _mean_reciprocal_rank(ranks: Sequence[int]) -> float:
-    return float(np.mean([1 / rank if rank <= MAX_RANK else 0.0 for rank in ranks]))
 
 
 # --- the rankers -----------------------------------------------------------------------------------------------------

@@ -91,7 +91,8 @@ def _nearest_others(index: SearchableIndex, passage: Passage, sentence: str, row
             continue  # the sentence's own passage, or a copy of it
         if section is None and (neighbor.document, neighbor.heading) != (passage.document, passage.heading):
             section = score
-        if not _same_source(passage, neighbor):
+        same_title = passage.title and passage.title == neighbor.title
+        if neighbor.document != passage.document and not same_title:
             document = score
             break
     return _OtherCosines(document, section)
@@ -115,9 +116,3 @@ def _sample(index: SearchableIndex) -> list[tuple[Passage, str]]:
 def _length(text: str) -> int:
     """Return the length of a sentence in words; in a script without spaces, in about as many English words."""
     return max(count_words(text), reading_words(text)) if UNSPACED_LETTER.search(text) else count_words(text)
-
-
-def _same_source(passage: Passage, other: Passage) -> bool:
-    """Return whether two passages are from the same document, or from documents with the same title."""
-    same_title = bool(passage.title) and passage.title == other.title
-    return other.document == passage.document or same_title

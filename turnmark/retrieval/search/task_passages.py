@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from statistics import fmean
 
@@ -56,7 +56,7 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
         return hits_of(passages)
     text_vectors = embed(list(texts))
     cosines: list[list[float]] = []  # one row for each passage, one column for each text
-    for run in _runs(passages):
+    for _, run in groupby(passages, key=lambda passage: passage.document):
         products = embed([passage.indexed_text for passage in run]) @ text_vectors.T
         cosines.extend([float(cosine) for cosine in row] for row in products)
     found: list[dict[str, RankAndScore]] = [{} for _ in passages]
@@ -73,7 +73,3 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
 
 def _best_first(scores: Sequence[float]) -> list[int]:
     return sorted(range(len(scores)), key=lambda position: (-scores[position], position))
-
-
-def _runs(passages: Sequence[Passage]) -> Iterator[list[Passage]]:
-    return (list(run) for _, run in groupby(passages, key=lambda passage: passage.document))
