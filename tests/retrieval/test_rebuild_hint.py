@@ -108,4 +108,4 @@ def test_advised_command_rebuilds_an_index_of_an_older_format(tmp_path: Path, tu
     result = turnmark(*shlex.split(str(raised.value).partition("build it again: turnmark ")[2]))
     assert result.code == 0
     assert "embedding everything again" not in result.err
-    assert open_index("n").manifest.generation == 2
+    assert open_index("n").manifest.documents == 1

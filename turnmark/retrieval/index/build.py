@@ -241,7 +241,10 @@ class Build:
 
     def __post_init__(self) -> None:
         self.report = BuildReport(self.folder.name)
-        self.old = read_manifest(self.folder)
+        old = read_manifest(self.folder)
+        self.old = old if old is not None and old.format == FORMAT else None
+        if old is not self.old:
+            notify(f"{self.folder.name}: everything is read and embedded again for a new format")
         self.pictures: BuildPictures | None = None
         self.published: list[Manifest] = []
         self.fresh: Path | None = None
@@ -349,18 +352,16 @@ class Build:
             self._delete(folder)
         self.fresh = None if folder.exists() else folder
         place = Generation(self.folder, number, self.old.revision + 1 if self.old else 1, models.encoders, mark)
-        if self.fresh is not None and self.old is not None and self.old.format == FORMAT and not self.is_damaged:
+        if self.fresh is not None and self.old is not None and not self.is_damaged:
             try:
                 take_over(StoredIndex(self.folder, self.old), place, models.encoders)
             except (TurnmarkError, OSError, ValueError, sqlite3.DatabaseError) as error:
                 self.report.problems.append(Problem(file=self.folder.name, what=f"embedding everything again: {error}"))
-        elif self.old is not None and self.old.format != FORMAT:
-            notify(f"{self.folder.name}: everything is read and embedded again for a new format")
         return place
 
     def _goes_on(self, old: Manifest, mark: str) -> bool:
         """Return whether a build can add to the files of the current generation."""
-        if old.format != FORMAT or read_mark(generation_folder(self.folder, old.generation)) != mark:
+        if read_mark(generation_folder(self.folder, old.generation)) != mark:
             return False
         index = StoredIndex(self.folder, old)
         missing = [name for name in component_names(old) if not (index.files / name).exists()]
@@ -379,20 +380,18 @@ class Build:
         made_by = f"{readers_mark()} {reader.window.size} tables {TABLES_VERSION}\n{models.mark()}"
         if self.pictures is not None:
             made_by += f"\n{self.pictures.describer.fingerprint}"
-        current = digest = None
-        if self.old is not None and self.old.format == FORMAT and place.store.get("made_by") == made_by:
-            index = StoredIndex(self.folder, self.old)
-            digest = self.old.tables
+        made_by_changed = place.store.get("made_by") != made_by
+        current, digest = None, ""
+        if self.old is not None and not made_by_changed:
+            index, digest = StoredIndex(self.folder, self.old), self.old.tables
             current = index.files / tables_file(digest) if digest else None
             if self.pictures is not None and self.old.described is not None:
                 self.pictures.current = index.pictures
         try:
-            reader.tables = place.tables = TableUpdate(place.folder, current, digest or "")
+            reader.tables = place.tables = TableUpdate(place.folder, current, digest)
         except sqlite3.DatabaseError:
             reader.tables = place.tables = TableUpdate(place.folder, None, "")
             made_by_changed = True
-        else:
-            made_by_changed = place.store.get("made_by") != made_by
         if self.verify or made_by_changed:
             place.store.forget_stamps()
             place.store.note("made_by", made_by)

@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
 
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.types import Passage, Problem
-from turnmark.retrieval.embedding.embedders import Embedder
 from turnmark.retrieval.index.build import build_index
-from turnmark.retrieval.index.joint_index import (
-    JointBM25,
-    JointStore,
-    JointTokens,
-    check_comparable,
-    first_rows,
-    joint_manifest,
-)
-from turnmark.retrieval.ranking.bm25 import TermScores
-from turnmark.retrieval.ranking.fusion import RankedRows, top_k_of
-from turnmark.retrieval.ranking.vectors import TokenVectors
+from turnmark.retrieval.index.joint_manifest import check_comparable, joint_manifest
 from turnmark.retrieval.search.opened_index import (
     SearchableIndex,
     StoredIndex,
@@ -36,12 +20,10 @@ from turnmark.retrieval.search.opened_index import (
     split_names,
 )
 from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
-from turnmark.retrieval.storage.filters import GivenWhere, Where, in_index, parse_where
-from turnmark.retrieval.storage.passage_store import DocumentMatch, Passages
-from turnmark.retrieval.storage.picture_store import JointPictures, PictureStore
+from turnmark.retrieval.storage.filters import GivenWhere, parse_where
+from turnmark.retrieval.storage.passage_store import DocumentMatch
 from turnmark.retrieval.types import Hit, Query, Retriever
 
-T = TypeVar("T")
 MAX_WORDS_CHARACTERS = 80
 """Length to which words are cut in a message."""
 
@@ -65,8 +47,6 @@ class Index(SearchableIndex):
         self.problems = tuple(problems)
         self.unread = dict(self.manifest.unread)
         self._parts = tuple(parts)
-        self._only = parts[0] if len(parts) == 1 else None
-        self._starts = first_rows(manifest.passages for manifest in manifests)
         self._retrievers: dict[str, Retriever] = {}
 
     @classmethod
@@ -197,90 +177,10 @@ class Index(SearchableIndex):
 
         The field is empty if only one index is searched.
         """
-        if self._only is not None and not name:
-            return self._only
-        return next((part for part in self._parts if part.manifest.name == name), None)
-
-    # -- as retrievers see it
+        if len(self._parts) == 1 and not name:
+            return self._parts[0]
+        return next((part for part in self._parts if part.name == name), None)
 
     @property
     def parts(self) -> Sequence[StoredIndex]:
         return self._parts
-
-    @cached_property
-    def store(self) -> Passages:
-        return self._only.store if self._only is not None else JointStore(self._parts)
-
-    @cached_property
-    def bm25(self) -> TermScores:
-        return self._only.bm25 if self._only is not None else JointBM25([part.bm25 for part in self._parts])
-
-    @cached_property
-    def tokens(self) -> TokenVectors:
-        self.need_tokens()
-        return self._only.tokens if self._only is not None else JointTokens([part.tokens for part in self._parts])
-
-    @cached_property
-    def pictures(self) -> PictureStore | None:
-        if self._only is not None:
-            return self._only.pictures
-        parts = {part.manifest.name: part.pictures for part in self._parts}
-        stores = {name: store for name, store in parts.items() if store is not None}
-        return JointPictures(stores) if stores else None
-
-    @property
-    def embedder(self) -> Embedder:
-        return self._parts[0].embedder
-
-    def is_current(self) -> bool:
-        return all(part.is_current() for part in self._parts)
-
-    def rows_where(self, where: Where) -> list[int]:
-        return [start + row for part, start, part_where in self._under(where) for row in part.rows_where(part_where)]
-
-    def nearest(self, vectors: NDArray[np.float32], k: int, where: Where) -> Iterable[RankedRows]:
-        if self._only is not None:
-            return self._only.nearest(vectors, k, where)
-        return self._nearest_of_all(vectors, k, where)
-
-    def vectors_of(
-        self, row_lists: Sequence[NDArray[np.int64]]
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        return self._only.vectors_of(row_lists) if self._only is not None else self._vectors_of_all(row_lists)
-
-    # -- several indexes
-
-    def _under(self, where: Where) -> Iterator[tuple[StoredIndex, int, Where]]:
-        """Yield each part in which passages may match a filter, with its first row and its own filter."""
-        if self._only is not None:
-            yield self._only, 0, where
-            return
-        names = [part.manifest.name for part in self._parts]
-        for part, start in zip(self._parts, self._starts, strict=False):
-            part_where = in_index(where, part.manifest.name, names)
-            if part_where is not None:
-                yield part, start, part_where
-
-    def _nearest_of_all(self, vectors: NDArray[np.float32], k: int, where: Where) -> Iterator[RankedRows]:
-        rows: list[list[NDArray[np.int64]]] = [[] for _ in vectors]
-        cosines: list[list[NDArray[np.float64]]] = [[] for _ in vectors]
-        for part, start, part_where in self._under(where):
-            for position, top in enumerate(part.nearest(vectors, k, part_where)):
-                rows[position].append(top.rows + start)
-                cosines[position].append(top.scores)
-        for position in range(len(vectors)):
-            if rows[position]:
-                yield top_k_of(np.concatenate(rows[position]), np.concatenate(cosines[position]), k)
-            else:
-                yield RankedRows.from_pairs(())
-
-    def _vectors_of_all(
-        self, row_lists: Sequence[NDArray[np.int64]]
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        by_part = []
-        for number, part in enumerate(self._parts):
-            start, end = self._starts[number], self._starts[number + 1]
-            part_rows = [rows[(rows >= start) & (rows < end)] - start for rows in row_lists]
-            by_part.append([(rows + start, vectors) for rows, vectors in part.vectors_of(part_rows)])
-        for found in zip(*by_part, strict=True):
-            yield np.concatenate([rows for rows, _ in found]), np.concatenate([vectors for _, vectors in found])

@@ -29,9 +29,10 @@ from turnmark.corpora.types import Passage, content_hash_of
 from turnmark.retrieval.embedding.embedders import Embedder, open_embedder
 from turnmark.retrieval.ranking.bm25 import BM25, COUNT_TYPE, POSTINGS, TermScores
 from turnmark.retrieval.ranking.conversation_queries import Views
-from turnmark.retrieval.ranking.fusion import RankedRows
+from turnmark.retrieval.ranking.fusion import RankedRows, top_k_of
 from turnmark.retrieval.ranking.postings import Postings
 from turnmark.retrieval.ranking.vectors import FlatVectors, TokenIndex, TokenVectors
+from turnmark.retrieval.search.joint_index import JointBM25, JointStore, JointTokens, first_rows
 from turnmark.retrieval.search.rebuild_commands import (
     build_command,
     rebuild_command,
@@ -47,7 +48,7 @@ from turnmark.retrieval.storage.passage_store import (
     PassageStore,
     rows_file,
 )
-from turnmark.retrieval.storage.picture_store import PictureStore, StoredPictures
+from turnmark.retrieval.storage.picture_store import JointPictures, PictureStore, StoredPictures
 from turnmark.retrieval.tables.row_finder import RowFinder
 from turnmark.retrieval.tables.table_records import TablePart
 from turnmark.retrieval.tables.table_store import TableStore
@@ -82,52 +83,88 @@ class SearchableIndex(ABC):
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
 
-    # -- its files
+    # -- its files, and those of all parts joined
 
     @property
     @abstractmethod
     def parts(self) -> Sequence[StoredIndex]:
         """The stored indexes that are searched, in the order of their rows."""
 
-    @property
-    @abstractmethod
+    @cached_property
     def store(self) -> Passages:
         """The passages."""
+        stores: list[Passages] = [part.store for part in self.parts]
+        return stores[0] if len(stores) == 1 else JointStore([part.name for part in self.parts], stores)
 
-    @property
-    @abstractmethod
+    @cached_property
     def bm25(self) -> TermScores:
         """The BM25 index."""
+        parts = [part.bm25 for part in self.parts]
+        return parts[0] if len(parts) == 1 else JointBM25(parts)
 
-    @property
-    @abstractmethod
+    @cached_property
     def tokens(self) -> TokenVectors:
         """The token vectors of the passages; RequestError without them."""
+        self.need_tokens()
+        parts = [part.tokens for part in self.parts]
+        return parts[0] if len(parts) == 1 else JointTokens(parts)
+
+    @cached_property
+    def pictures(self) -> PictureStore | None:
+        """The described pictures, or None if the index was built without descriptions."""
+        stores = {part.name: part.pictures for part in self.parts if part.pictures is not None}
+        return JointPictures(stores) if len(self.parts) > 1 and stores else self.parts[0].pictures
 
     @property
-    @abstractmethod
     def embedder(self) -> Embedder:
         """The embedder that the index was built with; RequestError without one."""
+        return self.parts[0].embedder
 
-    @abstractmethod
     def is_current(self) -> bool:
         """Return whether this is the newest generation of the index; True if the index was removed or is damaged."""
+        return all(part.is_current() for part in self.parts)
 
     # -- search by row
 
-    @abstractmethod
+    @cached_property
+    def _starts(self) -> list[int]:
+        """The first row of each part, and the number of all rows."""
+        return first_rows(part.manifest.passages for part in self.parts)
+
+    def _under(self, where: Where) -> Iterator[tuple[StoredIndex, int, Where]]:
+        """Yield each part in which passages may match a filter, with its first row and its own filter."""
+        names = [part.name for part in self.parts] if len(self.parts) > 1 else ()
+        for part, start in zip(self.parts, self._starts, strict=False):
+            part_where = in_index(where, part.name, names)
+            if part_where is not None:
+                yield part, start, part_where
+
     def rows_where(self, where: Where) -> list[int]:
         """Return the rows under a filter."""
+        return [start + row for part, start, part_where in self._under(where) for row in part.rows_where(part_where)]
 
-    @abstractmethod
     def nearest(self, vectors: NDArray[np.float32], k: int, where: Where) -> Iterable[RankedRows]:
         """Return the `k` nearest rows of each vector under a filter, with their cosines."""
+        found: list[list[tuple[NDArray[np.int64], NDArray[np.float64]]]] = [[] for _ in vectors]
+        for part, start, part_where in self._under(where):
+            for tops, top in zip(found, part.nearest(vectors, k, part_where), strict=True):
+                tops.append((top.rows + start, top.scores))
+        for tops in found:
+            if tops:
+                yield top_k_of(np.concatenate([rows for rows, _ in tops]), np.concatenate([top for _, top in tops]), k)
+            else:
+                yield RankedRows.from_pairs(())
 
-    @abstractmethod
     def vectors_of(
         self, row_lists: Sequence[NDArray[np.int64]]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """Yield, for each list, the rows that have stored vectors, and these vectors."""
+        by_part = []
+        for part, start, end in zip(self.parts, self._starts, self._starts[1:], strict=False):
+            part_rows = [rows[(rows >= start) & (rows < end)] - start for rows in row_lists]
+            by_part.append([(rows + start, vectors) for rows, vectors in part.vectors_of(part_rows)])
+        for found in zip(*by_part, strict=True):
+            yield np.concatenate([rows for rows, _ in found]), np.concatenate([vectors for _, vectors in found])
 
     def mask(self, where: Where) -> NDArray[np.bool_] | None:
         """Return for each row whether it is under a filter; None for an empty filter."""
@@ -275,11 +312,6 @@ class SearchableIndex(ABC):
             stored = part.flat.in_slots(list(slots.values()))
             vectors |= {text_of[content]: stored[slot] for content, slot in slots.items() if slot in stored}
         return vectors
-
-    @property
-    @abstractmethod
-    def pictures(self) -> PictureStore | None:
-        """The described pictures, or None if the index was built without descriptions."""
 
     def neighbors(self, passage: Passage) -> list[Passage]:
         """Return all passages of the same document, in reading order; for a row of a large table, the next rows."""

@@ -66,7 +66,8 @@ _FUNCTIONS = frozenset(
 )
 MAX_ATTACHED = 10
 """Maximum number of files that SQLite opens together."""
-_MAX_NAMES = 12  # in an error message
+MAX_LISTED_NAMES = 30
+"""Maximum names in an error message that are all listed; of more, half as many are."""
 
 
 @dataclass
@@ -226,9 +227,8 @@ def _explain_error(error: BaseException, statement: Statement, watch: _Watch) ->
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     tables = list(watch.known.values())
     if missing := re.match(r"no such table: (?:main\.)?(.+)", said):
-        return RequestError(
-            f"there is no table {missing[1]!r}; {_list_names([each.name for each in tables], missing[1])}"
-        )
+        names = _near_names([each.name for each in tables], missing[1])
+        return RequestError(f"there is no table {missing[1]!r}; there are: {names or 'none'}")
     if missing := re.match(r"no such column: (.+)", said):
         return RequestError(f"there is no column {missing[1]!r}; {_columns_near(missing[1], statement, tables)}")
     if code == sqlite3.SQLITE_INTERRUPT:
@@ -247,16 +247,13 @@ def _explain_error(error: BaseException, statement: Statement, watch: _Watch) ->
     return RequestError(f"the statement is wrong: {said[:300]}")
 
 
-def _list_names(names: Sequence[str], wanted: str) -> str:
-    """Return the names that exist: all if they are few, else those that are near."""
-    if not names:
-        return "there are no tables"
-    if len(names) > _MAX_NAMES:
-        lowered = {name.lower(): name for name in names}
-        near = get_close_matches(wanted.lower(), lowered, n=_MAX_NAMES, cutoff=0.3)
-        names = [lowered[each] for each in near] or names[:_MAX_NAMES]
-        return f"near are: {', '.join(names)}"
-    return f"there are: {', '.join(names)}"
+def _near_names(names: Sequence[str], wanted: str) -> str:
+    """Return the names that exist: all if they are few, else those that are near, or the first."""
+    by_lower = {name.lower(): name for name in names}
+    if len(names) > MAX_LISTED_NAMES:
+        near = get_close_matches(wanted.rpartition(".")[2].lower(), by_lower, n=MAX_LISTED_NAMES // 2, cutoff=0.3)
+        names = [by_lower[each] for each in near] or names[: MAX_LISTED_NAMES // 2]
+    return ", ".join(names)
 
 
 def _columns_near(wanted: str, statement: Statement, tables: Collection[StoredTable]) -> str:
@@ -265,15 +262,8 @@ def _columns_near(wanted: str, statement: Statement, tables: Collection[StoredTa
     for table in tables:
         if re.search(rf"\b{re.escape(table.name.rpartition('.')[2])}\b", statement.text, re.IGNORECASE):
             names = [name for each in table.columns for name in (each.name, each.text_name) if name]
-            said.append(f"{table.name} has: {', '.join(_nearest([*names, ROW_NUMBER, TOTAL_COLUMN], wanted))}")
+            said.append(f"{table.name} has: {_near_names([*names, ROW_NUMBER, TOTAL_COLUMN], wanted)}")
     return "; ".join(said[:5]) or "name a table in FROM"
-
-
-def _nearest(names: Sequence[str], wanted: str) -> Sequence[str]:
-    if len(names) <= 3 * _MAX_NAMES:
-        return names
-    near = get_close_matches(wanted.rpartition(".")[2].lower(), names, n=_MAX_NAMES, cutoff=0.3)
-    return near or names[:_MAX_NAMES]
 
 
 def _check_quoted(statement: Statement, tables: Collection[StoredTable]) -> None:
