@@ -21,7 +21,8 @@ from turnmark.corpora.tables.markdown_tables import cell_bars, cells_of, row_tex
 from turnmark.corpora.text.segmentation import CJK, combining_marks, fold_name
 from turnmark.corpora.types import without_continued
 from turnmark.retrieval.storage.filters import Where
-from turnmark.retrieval.storage.passage_store import DocumentEntry, Passages, StoredText
+from turnmark.retrieval.storage.joint_passages import Passages
+from turnmark.retrieval.storage.passage_store import DocumentEntry, StoredText
 from turnmark.retrieval.tables.row_finder import RowFinder, TableExcerpt
 
 MAX_PATTERN_SECONDS = 5.0

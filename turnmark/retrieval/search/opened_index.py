@@ -32,7 +32,7 @@ from turnmark.retrieval.ranking.conversation_queries import Views
 from turnmark.retrieval.ranking.fusion import RankedRows, top_k_of
 from turnmark.retrieval.ranking.postings import Postings
 from turnmark.retrieval.ranking.vectors import FlatVectors, TokenIndex, TokenVectors
-from turnmark.retrieval.search.joint_index import JointBM25, JointStore, JointTokens, first_rows
+from turnmark.retrieval.search.joint_index import JointBM25, JointTokens, first_rows
 from turnmark.retrieval.search.rebuild_commands import (
     build_command,
     rebuild_command,
@@ -40,11 +40,11 @@ from turnmark.retrieval.search.rebuild_commands import (
 )
 from turnmark.retrieval.storage.chroma import ChromaVectors
 from turnmark.retrieval.storage.filters import WHERE_KEYS, Where, in_index, is_of_fields, one_of
+from turnmark.retrieval.storage.joint_passages import JointStore, Passages
 from turnmark.retrieval.storage.manifest import FORMAT, Manifest, ModelInfo, read_manifest
 from turnmark.retrieval.storage.passage_store import (
     PASSAGES_FILE,
     IndexRows,
-    Passages,
     PassageStore,
     rows_file,
 )
@@ -93,7 +93,7 @@ class SearchableIndex(ABC):
     @cached_property
     def store(self) -> Passages:
         """The passages."""
-        stores: list[Passages] = [part.store for part in self.parts]
+        stores = [part.store for part in self.parts]
         return stores[0] if len(stores) == 1 else JointStore([part.name for part in self.parts], stores)
 
     @cached_property

@@ -11,7 +11,6 @@ import os
 import sqlite3
 import threading
 import zlib
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -122,53 +121,8 @@ def rows_file(revision: int) -> str:
     return f"rows-{revision:06d}.npy"
 
 
-class Passages(ABC):
-    """The passages of an index by row, id or document, to be read. Rows count from 0 in the order of the source."""
-
-    @abstractmethod
-    def count(self) -> int:
-        """Return the number of passages."""
-
-    @abstractmethod
-    def by_rows(self, rows: Sequence[int]) -> list[Passage]:
-        """Return the passages of some rows, in the order given."""
-
-    @abstractmethod
-    def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
-        """Return passage id -> row, for the ids that exist."""
-
-    @abstractmethod
-    def of_document(self, document: str) -> list[Passage]:
-        """Return all passages of a document, in reading order."""
-
-    @abstractmethod
-    def documents(self, where: Where = ()) -> list[DocumentEntry]:
-        """Return an entry for each document that has passages under a filter, by id."""
-
-    @abstractmethod
-    def documents_of(self, rows: Sequence[int]) -> list[str]:
-        """Return the documents of some rows, one for each row."""
-
-    @property
-    @abstractmethod
-    def document_count(self) -> int:
-        """The number of documents; it is counted once."""
-
-    @abstractmethod
-    def titles(self) -> list[str]:
-        """Return the titles of the documents, starting with those that have the most passages."""
-
-    @abstractmethod
-    def texts(self, where: Where = (), size: int = 2000) -> Iterator[StoredText]:
-        """Yield the passages under a filter, in row order, with only the fields that a scan needs."""
-
-    @abstractmethod
-    def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
-        """Yield every (row, content hash, passage) in row order, a page at a time."""
-
-
-class PassageStore(Passages):
-    """The passages of one index at one revision.
+class PassageStore:
+    """The passages of one index at one revision, by row, id or document. Rows count from 0 in the order of the source.
 
     Args:
         path: the SQLite file.
@@ -221,9 +175,11 @@ class PassageStore(Passages):
         return {key: row for row, key in enumerate(self._keys.tolist())}
 
     def count(self) -> int:
+        """Return the number of passages."""
         return len(self._keys)
 
     def by_rows(self, rows: Sequence[int]) -> list[Passage]:
+        """Return the passages of some rows, in the order given."""
         found = self._by_keys(rows, COLUMNS)
         lost = next((row for row in rows if row not in found), None)
         if lost is not None:
@@ -232,6 +188,7 @@ class PassageStore(Passages):
         return [passages[row] for row in rows]
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
+        """Return passage id -> row, for the ids that exist."""
         return {identifier: self._row_of[key] for identifier, key in self._where("id", ids, '"id", "key"')}
 
     def rows_of_keys(self, keys: Sequence[int]) -> dict[int, int]:
@@ -239,10 +196,12 @@ class PassageStore(Passages):
         return {key: self._row_of[key] for key in keys if key in self._row_of}
 
     def of_document(self, document: str) -> list[Passage]:
+        """Return all passages of a document, in reading order."""
         statement = f'SELECT {COLUMNS} FROM passages WHERE "document" = ? AND {self._there} ORDER BY "start", "key"'
         return [self._passage(row) for row in self.select(statement, [document])]
 
     def documents(self, where: Where = ()) -> list[DocumentEntry]:
+        """Return an entry for each document that has passages under a filter, by id."""
         tests, values = self._tests(where)
         rows = self.select(
             'SELECT "document", max("title"), max("path"), max("date"), count(*), max("end"), '
@@ -254,9 +213,11 @@ class PassageStore(Passages):
         return [DocumentEntry(**dict(zip(names, (*row[:-1], row[-1] or ""), strict=True))) for row in rows]
 
     def documents_of(self, rows: Sequence[int]) -> list[str]:
+        """Return the documents of some rows, one for each row."""
         return [values[0] for values in self._by_keys(rows, '"document"').values()]
 
     def titles(self) -> list[str]:
+        """Return the titles of the documents, starting with those that have the most passages."""
         rows = self.select(
             f'SELECT "title" FROM passages WHERE "title" != \'\' AND {self._there} '
             'GROUP BY "document" ORDER BY count(*) DESC, "document"'
@@ -265,9 +226,11 @@ class PassageStore(Passages):
 
     @cached_property
     def document_count(self) -> int:
+        """The number of documents; it is counted once."""
         return int(self.select(f'SELECT count(DISTINCT "document") FROM passages WHERE {self._there}')[0][0])
 
     def texts(self, where: Where = (), size: int = 2000) -> Iterator[StoredText]:
+        """Yield the passages under a filter, in row order, with only the fields that a scan needs."""
         columns = '"id", "document", "title", "section", "text", "start"'
         wanted: Sequence[int] = sorted(self.rows_where(where)) if where else range(len(self._keys))
         for start in range(0, len(wanted), size):
@@ -277,6 +240,7 @@ class PassageStore(Passages):
             yield from (text._replace(text=unpack_text(text.text)) for text in texts)
 
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
+        """Yield every (row, content hash, passage) in row order, a page at a time."""
         for start in range(0, len(self._keys), size):
             found = self._by_keys(range(start, min(start + size, len(self._keys))), f'"hash", {COLUMNS}')
             yield [(row, values[0], self._passage(values[1:])) for row, values in found.items()]
