@@ -383,7 +383,6 @@ class SearchRequest(Request):
         int, Field(ge=1, le=1000), typer.Option("--top-k", "-k", metavar="N", help="Number of passages")
     ] = 10
     where: Annotated[tuple[str, ...], typer.Option(metavar="KEY=GLOB", help=WHERE_HELP)] = ()
-    describe: DescribeSpec = None
     explain: Annotated[
         bool, typer.Option("--explain", help="Show which rankings contain a passage, with rank and score")
     ] = False
@@ -402,12 +401,8 @@ def run_search(request: SearchRequest, errors: ErrorCollector) -> None:
     where = parse_where(request.where, errors)
     if request.folder is not None:
         typed = request.index if "index" in request.typed else ""
-        names: str | None = index_folder(
-            request.folder, typed, request.retriever, errors, err=True, describe=request.describe, text=request.query
-        )
+        names: str | None = index_folder(request.folder, typed, request.retriever, errors, err=True, text=request.query)
     else:
-        if request.describe is not None:
-            errors.add(DESCRIBE_NEEDS_FOLDER)
         names = request.index or errors.collect(only_index)
     index = errors.collect(Index.open, names) if names else None
     retriever = None
