@@ -107,7 +107,7 @@ def test_reports_missing_component_with_the_build_command(index: StoredIndex) ->
     assert default_retriever(index) == "conversational"
     assert default_retriever(plain) == "hybrid"
     assert first(open_retriever(default_retriever(plain), plain).search([Query(text="bees")], 1)[0]) == "bees"
-    with pytest.raises(RequestError, match="no token vectors.*turnmark index build"):
+    with pytest.raises(RequestError, match=r"no token vectors.*turnmark index build"):
         open_retriever("conversational", plain)
     with pytest.raises(RequestError, match="rerank=late needs token vectors, and its index has none"):
         build_settings("bm25?rerank=late")

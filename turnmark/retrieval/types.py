@@ -75,6 +75,8 @@ class Retriever(ABC):
     """
 
     name: str
+    inner: Retriever | None = None
+    """Another retriever, which is asked what this one does not define."""
 
     @abstractmethod
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
@@ -82,38 +84,40 @@ class Retriever(ABC):
 
     def titles(self) -> list[str]:
         """Return the titles of the documents, most informative first. A model that writes search phrases sees them."""
-        return []
+        return self.inner.titles() if self.inner else []
 
-    def neighbors(self, passage: Passage) -> list[Passage]:  # noqa: ARG002
+    def neighbors(self, passage: Passage) -> list[Passage]:
         """Return all passages of the passage's document, in reading order. A turn completes long sections with them."""
-        return []
+        return self.inner.neighbors(passage) if self.inner else []
 
     def collection(self) -> Collection | None:
         """Return all passages, to count and list them, or None if they are not known."""
-        return None
+        return self.inner.collection() if self.inner else None
 
     def tables(self) -> TableStore | None:
         """Return the stored tables, to find them and compute with SQL, or None if there are none."""
-        return None
+        return self.inner.tables() if self.inner else None
 
     def pictures(self) -> PictureStore | None:
         """Return the described pictures of the documents, so that citations show them, or None if there are none."""
-        return None
+        return self.inner.pictures() if self.inner else None
 
-    def word_shares(self, texts: Sequence[str]) -> Sequence[float]:  # noqa: ARG002
+    def word_shares(self, texts: Sequence[str]) -> Sequence[float]:
         """Return, for each text, the share of its words that the best passage contains; empty if it is not known."""
-        return ()
+        return self.inner.word_shares(texts) if self.inner else ()
 
     def respell(self, text: str) -> str:
         """Return a text spelled as in the documents: codes, versions, and words that no document has."""
-        return text
+        return self.inner.respell(text) if self.inner else text
 
     def sure_from(self) -> float | None:
         """Return the confidence from which an answer without a model counts as sure, or None if it is not known."""
-        return None
+        return self.inner.sure_from() if self.inner else None
 
-    def note_answer(self, answer: str) -> None:  # noqa: B027
+    def note_answer(self, answer: str) -> None:
         """Prepare for the next question of a conversation, given the answer before it."""
+        if self.inner:
+            self.inner.note_answer(answer)
 
 
 def check_retriever(value: object, source: str) -> Retriever:
@@ -136,7 +140,9 @@ def check_retriever(value: object, source: str) -> Retriever:
 
 
 class RetrieverWrapper(Retriever):
-    """A retriever that forwards all methods to another one; subclasses override some of them."""
+    """A retriever that forwards what it does not define itself to another one."""
+
+    inner: Retriever
 
     def __init__(self, inner: Retriever, name: str = "") -> None:
         self.inner = inner
@@ -144,33 +150,6 @@ class RetrieverWrapper(Retriever):
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         return self.inner.search(queries, top_k)
-
-    def titles(self) -> list[str]:
-        return self.inner.titles()
-
-    def neighbors(self, passage: Passage) -> list[Passage]:
-        return self.inner.neighbors(passage)
-
-    def collection(self) -> Collection | None:
-        return self.inner.collection()
-
-    def tables(self) -> TableStore | None:
-        return self.inner.tables()
-
-    def pictures(self) -> PictureStore | None:
-        return self.inner.pictures()
-
-    def word_shares(self, texts: Sequence[str]) -> Sequence[float]:
-        return self.inner.word_shares(texts)
-
-    def respell(self, text: str) -> str:
-        return self.inner.respell(text)
-
-    def sure_from(self) -> float | None:
-        return self.inner.sure_from()
-
-    def note_answer(self, answer: str) -> None:
-        self.inner.note_answer(answer)
 
 
 def section_of(passage: Passage, neighbors: Sequence[Passage]) -> list[Passage]:
