@@ -17,7 +17,8 @@ from itertools import chain, pairwise
 from math import ceil
 
 from turnmark.core.errors import RequestError
-from turnmark.corpora.tables.markdown_tables import cell_bars, clip_head, head_from, head_of, is_caption
+from turnmark.corpora.tables.data_tables import captions_of
+from turnmark.corpora.tables.markdown_tables import cell_bars, clip_head, head_from, head_of
 from turnmark.corpora.text.segmentation import CJK, heading_text, lines, sentences, trim_range
 from turnmark.corpora.types import CONTINUED_MARK, Block, Document, Passage
 
@@ -33,7 +34,6 @@ _LONG_TOKEN_STEP = 4  # characters of such a run that count as one token
 _MIN_SLACK_TOKENS = 8  # a draft this near to the size, or cut inside a word, is counted again as it will be indexed
 
 _MAX_HEADER_SHARE = 1 / 3  # of the size, for a table head that is repeated above a later part
-_MAX_NEIGHBORS = 40  # blocks searched to find out whether captions are above or below tables
 _NAME_LENGTHS = (24, 12, 6)  # characters; column names are shortened step by step until they fit
 
 _REGEX_TOKEN = re.compile(rf"[{CJK}]|[^\W{CJK}]{{1,64}}|[^\w\s]")
@@ -161,6 +161,7 @@ class _Cutter:
         self.tokens = _token_starts(self.text, tokenize)
         self.block_starts = [block.start for block in document.blocks]
         self.description_starts = [described.start for described in document.descriptions]
+        self.captions = captions_of(document)
         self.heading = cache(self._heading)
         self.head = cache(self._head)
         self.captioned_head = cache(self._captioned_head)
@@ -231,25 +232,11 @@ class _Cutter:
         Args:
             skipped: number of cells that are missing at the start of the first row, and whose names are left out.
         """
-        caption, head = self._caption(at), head_from(self.head(at), skipped)
+        caption, head = self.captions[at], head_from(self.head(at), skipped)
         headers = [f"{caption}\n\n{head}"] if caption else []
         headers += [head, *(clip_head(head, most) for most in _NAME_LENGTHS)]
         fitting = (header for header in headers if self.header_cost(header) <= _MAX_HEADER_SHARE * self.size)
         return next(fitting, "")
-
-    def _caption(self, at: int) -> str:
-        """Return the caption of a table: above it, or below if the first of adjacent tables has none above."""
-        blocks = self.document.blocks
-        first = at
-        while first > max(1, at - _MAX_NEIGHBORS) and self._is_caption(first - 1) and blocks[first - 2].kind == "table":
-            first -= 2
-        beside = at - 1 if self._is_caption(first - 1) else at + 1
-        return self.text[blocks[beside].start : blocks[beside].end] if self._is_caption(beside) else ""
-
-    def _is_caption(self, at: int) -> bool:
-        if not 0 <= at < len(self.document.blocks) or self.document.blocks[at].kind != "paragraph":
-            return False
-        return is_caption(self.text[self.document.blocks[at].start : self.document.blocks[at].end])
 
     def _header_cost(self, header: str) -> int:
         return len(self.tokenize(header + "\n")) if header else 0

@@ -68,13 +68,12 @@ def tables_of_document(document: Document) -> Iterator[TableData]:
     if document.tables:
         yield from document.tables
         return
+    captions = captions_of(document)
     for at, headings in table_blocks(document):
         table = _table_of_block(document, document.blocks[at])
         if table is not None:
-            before = document.blocks[at - 1] if at else None
-            after = document.blocks[at + 1] if at + 1 < len(document.blocks) else None
             section = " › ".join(title for title in headings if title != document.title)
-            yield table.model_copy(update={"section": section, "caption": _caption(document, before, after)})
+            yield table.model_copy(update={"section": section, "caption": strip_inline_markdown(captions[at])})
 
 
 def table_blocks(document: Document) -> Iterator[tuple[int, list[str]]]:
@@ -108,11 +107,18 @@ def _plain_cell(cell: str) -> str:
     return unescaped if unescaped.isalnum() else " ".join(strip_inline_markdown(unescaped).split())
 
 
-def _caption(document: Document, before: Block | None, after: Block | None) -> str:
-    """Return the paragraph next to a table that names it; empty if there is none."""
-    for block in (before, after):
-        if block is not None and block.kind == "paragraph":
-            text = document.text[block.start : block.end].strip()
-            if is_caption(text):
-                return strip_inline_markdown(text)
-    return ""
+def captions_of(document: Document) -> dict[int, str]:
+    """Return the position of each table among the blocks -> the paragraph next to it that names it, or "".
+
+    Captions are above the tables of a document, or below if its first captioned table has none above.
+    """
+
+    def caption(at: int) -> str:
+        block = document.blocks[at] if 0 <= at < len(document.blocks) else None
+        text = document.text[block.start : block.end].strip() if block and block.kind == "paragraph" else ""
+        return text if is_caption(text) else ""
+
+    tables = (at for at, block in enumerate(document.blocks) if block.kind == "table")
+    sides = {at: (caption(at - 1), caption(at + 1)) for at in tables}
+    is_below = not next((above for above, below in sides.values() if above or below), "above")
+    return {at: captions[is_below] for at, captions in sides.items()}
