@@ -12,7 +12,8 @@ from turnmark.corpora.chunking import regex_tokens
 from turnmark.corpora.readers import isolation
 from turnmark.corpora.readers.report import ReadingReport
 from turnmark.retrieval.index.encoders import Window
-from turnmark.retrieval.index.source_reading import SourceReader
+from turnmark.retrieval.index.source_reading import SourceEntry, SourceReader
+from turnmark.retrieval.tables.table_update import TableUpdate
 
 
 def mail(text: str) -> bytes:
@@ -21,14 +22,19 @@ def mail(text: str) -> bytes:
 
 
 def reader_of(source: Path, watch: ReadingReport, processes: int) -> SourceReader:
-    return SourceReader(source, (), (), Window(256, 256, regex_tokens), {}, watch, processes)
+    return SourceReader(source, (), (), {}, watch, processes)
+
+
+def cut_entries(reader: SourceReader) -> list[SourceEntry]:
+    window, tables = Window(256, 256, regex_tokens), TableUpdate(reader.source, None, "")
+    return [reader.cut(entry, window, tables) for entry in reader.entries()]
 
 
 def rows_of(source: Path, processes: int) -> tuple[list[tuple[str, list[str], list[str]]], dict[str, int]]:
     """Return path, texts and problems of each entry, and the counts of unread files."""
     watch = ReadingReport()
     with closing(reader_of(source, watch, processes)) as reader:
-        entries = list(map(reader.cut, reader.entries()))
+        entries = cut_entries(reader)
     rows = []
     for entry in entries:
         texts = [passage.text for passages in entry.passages.values() for passage in passages]
@@ -66,7 +72,7 @@ def test_files_are_read_in_several_processes(tmp_path, monkeypatch):
             both.wait()
 
     with closing(reader_of(tmp_path, ReadingReport(tell), 2)) as reader:
-        texts = [entry.passages[entry.path][0].text for entry in map(reader.cut, reader.entries())]
+        texts = [entry.passages[entry.path][0].text for entry in cut_entries(reader)]
     assert ["a.eml" in texts[0], "b.eml" in texts[1]] == [True, True]
 
 
@@ -80,7 +86,7 @@ def test_error_in_the_report_ends_all_reading(tmp_path):
 
     before = threading.active_count()
     with closing(reader_of(tmp_path, ReadingReport(tell), 2)) as reader, pytest.raises(KeyError):
-        list(map(reader.cut, reader.entries()))
+        cut_entries(reader)
     reading = [thread for thread in threading.enumerate() if thread.name.startswith("turnmark-reading")]
     assert reading == []
     assert threading.active_count() <= before + isolation.MAX_PROCESSES  # the readers' output

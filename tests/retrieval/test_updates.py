@@ -11,7 +11,7 @@ import pytest
 
 from tests.retrieval.conftest import write
 from turnmark.core.errors import RequestError
-from turnmark.core.home import write_json
+from turnmark.core.home import home, write_json
 from turnmark.corpora.text import languages
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.components import verify_index
@@ -170,7 +170,8 @@ def test_other_settings_keep_the_vectors(notes):
 def test_an_earlier_format_is_built_again(notes, capsys):
     build_index(notes, "n", retriever="conversational")
     manifest = open_index("n").manifest.model_dump(mode="json", exclude={"revision", "pending"})
-    write_json(open_index("n").folder / "manifest.json", {**manifest, "format": 5, "exact": True})
+    (open_index("n").files / "models").write_text("format 5", encoding="utf-8")
+    write_json(home() / "indexes" / "n" / "manifest.json", {**manifest, "format": 5, "exact": True})
     with pytest.raises(RequestError, match=r"has format 5, .*turnmark index build"):
         open_index("n")
     report = build_index(notes, "n", retriever="conversational")

@@ -317,7 +317,7 @@ class Build:
         """Return the reader of the source, which has not read anything yet."""
         watch = ReadingReport(self._tell_reading)
         folder = self.pictures.staging if self.pictures else None
-        return SourceReader(self.source, self.include, self.exclude, None, {}, watch, pictures=folder)
+        return SourceReader(self.source, self.include, self.exclude, {}, watch, pictures=folder)
 
     def _choose_embedder(self, reader: SourceReader) -> None:
         """Choose the embedder by the languages of the index, or of the first documents of a new one.
@@ -376,8 +376,8 @@ class Build:
 
     def _prepare(self, reader: SourceReader, models: Models, place: Generation) -> None:
         """Have the reader leave out unchanged files, and open the stored tables."""
-        reader.window = models.window()
-        made_by = f"{readers_mark()} {reader.window.size} tables {TABLES_VERSION}\n{models.mark()}"
+        self.window = models.window()
+        made_by = f"{readers_mark()} {self.window.size} tables {TABLES_VERSION}\n{models.mark()}"
         if self.pictures is not None:
             made_by += f"\n{self.pictures.describer.fingerprint}"
         made_by_changed = place.store.get("made_by") != made_by
@@ -388,9 +388,9 @@ class Build:
             if self.pictures is not None and self.old.described is not None:
                 self.pictures.current = index.pictures
         try:
-            reader.tables = place.tables = TableUpdate(place.folder, current, digest)
+            place.tables = TableUpdate(place.folder, current, digest)
         except sqlite3.DatabaseError:
-            reader.tables = place.tables = TableUpdate(place.folder, None, "")
+            place.tables = TableUpdate(place.folder, None, "")
             made_by_changed = True
         if self.verify or made_by_changed:
             place.store.forget_stamps()
@@ -452,11 +452,10 @@ class Build:
         self._remove_missing(reader, place, seen)
 
     def _cut(self, reader: SourceReader, place: Generation) -> Iterator[SourceEntry]:
-        assert place.tables is not None, "see `_prepare`"
         for entry in self._described(reader, place):
             if entry.is_known:
                 place.tables.keep(entry.documents)
-            yield reader.cut(entry)
+            yield reader.cut(entry, self.window, place.tables)
 
     def _note(self, entry: SourceEntry) -> None:
         self.report.problems += entry.problems
@@ -470,7 +469,6 @@ class Build:
         closed = tuple(f"{folder}/" for folder in reader.watch.unopened)
         missing = [path for path in reader.known if path not in seen and not path.startswith(closed)]
         by_file = place.store.documents_by_file() if missing else {}
-        assert place.tables is not None, "see `_prepare`"
         for path in missing:
             place.tables.remove(by_file.get(path, ()))
         place.store.remove_files(missing)
@@ -505,7 +503,6 @@ class Build:
 
     def _manifest(self, place: Generation, models: Models, languages: dict[str, int]) -> Manifest:
         """Return the manifest of the next state; what is measured on it is as it was."""
-        assert place.tables is not None, "see `_prepare`"
         infos = models.infos()
         same_models = self.old is not None and self.old.models() == {name: info for name, info in infos.items() if info}
         measured = {name: getattr(self.old, name) for name in MEASURED_FIELDS} if same_models else {}
@@ -519,7 +516,7 @@ class Build:
             documents=self.report.documents,
             passages=self.report.passages,
             digest=place.store.digest(),
-            chunk_size=models.window().size,
+            chunk_size=self.window.size,
             bm25=self.settings.bm25,
             languages=languages,
             **infos,

@@ -55,7 +55,7 @@ class Generation:
         mark: what a new generation is made for; for an existing one it is read.
 
     Attributes:
-        tables: the stored tables; set before the source is read.
+        tables: the stored tables; those of the current generation are set before the source is read.
         late_stamps: stamps and paths of files that count as known once the build is complete, since only then their
             tables and pictures are stored.
     """
@@ -68,7 +68,7 @@ class Generation:
         self.mark = read_mark(self.folder)
         self.store = PassageWriter(self.folder / PASSAGES_FILE, revision)
         self.values: dict[str, EncodedValues] = {}
-        self.tables: TableUpdate | None = None
+        self.tables = TableUpdate(self.folder, None, "")
         self.late_stamps: list[tuple[str, str]] = []
         try:
             for encoder in encoders:
@@ -126,8 +126,7 @@ class Generation:
         """Close the files."""
         for values in self.values.values():
             values.close()
-        if self.tables is not None:
-            self.tables.close()
+        self.tables.close()
         self.store.close()
         with suppress(OSError):  # the next build then checks all files
             (self.folder / _STAMPS_FILE).write_text("\n".join(_stamps(self.folder)), encoding="utf-8")

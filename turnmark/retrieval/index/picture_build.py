@@ -31,7 +31,7 @@ class BuildPictures:
         staging: folder into which readers write pictures.
         current: the pictures of the current generation, for files that have not changed, or None if there are none.
         plan: what describing the pictures takes; None until `collect` has run.
-        descriptions: the descriptions; None until `describe` has run.
+        descriptions: the descriptions; empty until `describe` has run.
         placed: the pictures whose descriptions are in the passages, in the order of the source.
     """
 
@@ -39,7 +39,7 @@ class BuildPictures:
         self.describer, self.staging, self._required = describer, staging, required
         self.current: StoredPictures | None = None
         self.plan: DescribingPlan | None = None
-        self.descriptions: Descriptions | None = None
+        self.descriptions = Descriptions({}, {}, 0, "")
         self.placed: list[DescribedPicture] = []
         self._tasks: dict[str, PictureTask] = {}
         self._shown: set[str] = set()
@@ -72,7 +72,6 @@ class BuildPictures:
 
     def entries(self) -> Iterator[SourceEntry]:
         """Yield the collected entries in their order, with the descriptions inserted into their documents."""
-        assert self.descriptions is not None, "`describe` comes first"
         for entry in self._entries:
             if is_picture_file(entry.path) and any(each.sha256 in self._shown for each in self._pictures_of(entry)):
                 yield SourceEntry(path=entry.path, problems=entry.problems)  # no further document
@@ -114,14 +113,12 @@ class BuildPictures:
         return self.current.file_of(picture)
 
     def _with_descriptions(self, document: Document) -> Document:
-        assert self.descriptions is not None, "see `entries`"
         described = insert_descriptions(document, self.descriptions.texts, self.describer.model)
         self.placed += described.descriptions
         return described
 
     def _note_failures(self, entry: SourceEntry) -> None:
         """Report the pictures of a file that have no description. The next build reads the file again."""
-        assert self.descriptions is not None, "see `entries`"
         for document in entry.uncut:
             for picture in document.pictures:
                 reason = self.descriptions.failures.get(picture.sha256)

@@ -92,23 +92,19 @@ class SourceReader:
     """A reader of a source that has a few files in memory at a time.
 
     Attributes:
-        window: cuts passages; None until the documents that are read ahead have decided about it.
         known: path -> stamp and `FileNotes` as JSON, for the files that the index has.
         watch: the report of what is being read.
         processes: maximum number of files that are read at the same time.
         pictures: folder into which pictures are written to be described, or None if they are only counted.
-        tables: is given the tables of each document, or None if they are not stored.
     """
 
     source: Path
     include: Sequence[str]
     exclude: Sequence[str]
-    window: Window | None
     known: Mapping[str, tuple[str, str]]
     watch: ReadingReport
     processes: int = MAX_PROCESSES
     pictures: Path | None = None
-    tables: TableUpdate | None = None
 
     def __post_init__(self) -> None:
         self._entries = self._read_source()
@@ -143,18 +139,16 @@ class SourceReader:
         while entry := self._ahead.pop(0) if self._ahead else next(self._entries, None):
             yield entry
 
-    def cut(self, entry: SourceEntry) -> SourceEntry:
-        """Cut the documents of an entry into passages, and return the entry."""
-        assert self.window is not None, "set before passages are cut"
+    def cut(self, entry: SourceEntry, window: Window, tables: TableUpdate) -> SourceEntry:
+        """Cut the documents of an entry into passages, store their tables, and return the entry."""
         uncut, entry.uncut = entry.uncut, []
         for document in uncut:
-            entry.passages[document.id] = self.window.cut(document)
+            entry.passages[document.id] = window.cut(document)
             entry.fields[document.id] = _fields_of(document, entry.modified)
             entry.holds_more |= bool(document.descriptions or document.pictures)
-            if self.tables is not None:
-                has_tables, differ = self.tables.add(document)
-                entry.holds_more |= has_tables
-                entry.changed |= differ
+            has_tables, differ = tables.add(document)
+            entry.holds_more |= has_tables
+            entry.changed |= differ
         if entry.unread:
             self.watch.unread.update(entry.unread)
         return entry
