@@ -36,7 +36,7 @@ ORDER = {
     "turnmark.evaluation": (
         "benchmark_files", "metric_style", "model_names", "prompts", "records", "metrics", "storage", "scores",
         "tasks", "calls", "judging", "report", "agreement", "comparison", "runs", "synth", "api",
-        "commands", "benchmarks", "report_commands", "check",
+        "commands", "benchmarks", "report_commands", "check", "tune",
     ),
     "turnmark.evaluation.benchmarks": (
         "compound_qa", "inscoqa", "kiwi", "mtrag", "index_questions",

@@ -29,6 +29,7 @@ from turnmark.evaluation.commands import add_eval_commands
 from turnmark.evaluation.metrics.overlap import grade_exchange
 from turnmark.evaluation.report_commands import add_report_commands
 from turnmark.evaluation.synth.command import add_synth_command
+from turnmark.evaluation.tune.command import add_tune_command
 from turnmark.local_state import add_local_state_commands
 from turnmark.retrieval.commands import add_index_commands
 
@@ -44,6 +45,7 @@ for add_commands in (
     add_serve_command,
     add_mcp_command,
     add_check_command,
+    add_tune_command,
     add_eval_commands,
     add_report_commands,
     add_synth_command,

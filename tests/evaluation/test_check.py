@@ -18,7 +18,7 @@ from turnmark.evaluation.check.sentence_sampling import draw_sentences
 from turnmark.evaluation.records import ContextRef
 from turnmark.evaluation.storage.corpus_passages import CorpusTexts
 from turnmark.retrieval.index.build import build_index
-from turnmark.retrieval.index.changed_copy import copy_with_texts
+from turnmark.retrieval.index.changed_copy import copy_with_passages
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.retriever_factory import open_retriever
 from turnmark.retrieval.types import Query
@@ -72,7 +72,7 @@ def masked(screen: str, folder: Path) -> str:
 def test_removing_a_sentence_in_a_copy_changes_no_other_passage(here):
     index = open_index("demo")
     (left, *_) = draw_sentences(index, 5, seed=0)
-    copy = copy_with_texts(index, {left.passage.id: left.text}, here / "copy")
+    copy = copy_with_passages(index, {left.passage.id: left.rest}, here / "copy")
     row = copy.store.rows_of([left.passage.id])[left.passage.id]
     (passage,) = copy.store.by_rows([row])
     assert left.sentence not in " ".join(passage.text.split())

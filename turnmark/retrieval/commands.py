@@ -316,12 +316,14 @@ def info(name: NameOrOnly = None, as_json: AsJson = False) -> None:
     """Show what an index contains and how it was built."""
     from turnmark.retrieval.search.opened_index import only_index, open_index
     from turnmark.retrieval.search.retriever_factory import default_retriever
+    from turnmark.retrieval.search.tuned_search import describe_tuned
 
     index = open_index(name or only_index("NAME"))
     size = sum(path.stat().st_size for path in index.files.rglob("*") if path.is_file())
     fields = {
         **index.manifest.model_dump(mode="json", exclude={"unread_files"}),
         "retriever": default_retriever(index),
+        "tuned": describe_tuned(index),
         "bytes": size,
     }
     if as_json:

@@ -13,6 +13,7 @@ from turnmark.core.home import write_atomic
 from turnmark.corpora.benchmarks import mtrag
 from turnmark.corpora.benchmarks.mtrag import MtragTask
 from turnmark.corpora.benchmarks.task_ids import canonical_id
+from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks.mtrag import synthesis
 from turnmark.evaluation.benchmarks.mtrag.rubrics import mtrag_rubrics
 from turnmark.evaluation.storage.corpus_passages import CorpusTexts
@@ -39,13 +40,13 @@ def has_questions(folder: Path) -> bool:
 
 
 def write_searches(
-    folder: Path, index: StoredIndex, sentence_of_passage: Mapping[str, str], texts: Mapping[str, str]
+    folder: Path, index: StoredIndex, sentence_of_passage: Mapping[str, str], altered: Mapping[str, Passage]
 ) -> None:
     """Write queries, relevance labels and the altered passages in MTRAG's layout.
 
     Args:
         sentence_of_passage: id of the relevant passage -> the sentence to search for, in the order of the queries.
-        texts: id of an altered passage -> its text.
+        altered: id -> the altered passage.
     """
     domain = synthesis.domain_name(index.manifest.name)
     labels = ["query-id\tcorpus-id\tscore"]
@@ -57,7 +58,7 @@ def write_searches(
     qrels.mkdir(parents=True, exist_ok=True)
     write_atomic(qrels / "dev.tsv", "\n".join(labels) + "\n")
     write_atomic(folder / QUERIES, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in queries))
-    write_rows(folder / synthesis.CORPORA_FOLDER / f"{domain}.jsonl", _rows(index, texts))
+    write_rows(folder / synthesis.CORPORA_FOLDER / f"{domain}.jsonl", _rows(index, altered))
 
 
 def corpus_of(folder: Path, index: StoredIndex) -> CorpusTexts:
@@ -65,10 +66,10 @@ def corpus_of(folder: Path, index: StoredIndex) -> CorpusTexts:
     return CorpusTexts(folder / synthesis.CORPORA_FOLDER / f"{synthesis.domain_name(index.manifest.name)}.jsonl")
 
 
-def _rows(index: StoredIndex, texts: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def _rows(index: StoredIndex, altered: Mapping[str, Passage]) -> Iterator[dict[str, str]]:
     for page in index.store.pages():
         for _, _, passage in page:
-            yield synthesis.corpus_row(passage.model_copy(update={"text": texts.get(passage.id, passage.text)}))
+            yield synthesis.corpus_row(altered.get(passage.id, passage))
 
 
 def _query_id(number: int) -> str:

@@ -39,7 +39,7 @@ from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder,
 from turnmark.evaluation.synth.synthesis_folder import SynthManifest, passage_of
 from turnmark.evaluation.synth.synthesis_run import SynthReport, plan_synthesis, synthesize
 from turnmark.evaluation.tasks.request import EvalRequest, command_line
-from turnmark.retrieval.index.changed_copy import copy_with_texts
+from turnmark.retrieval.index.changed_copy import copy_with_passages
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
 
@@ -249,8 +249,8 @@ def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
         raise RequestError(f"index {request.index!r}: no passage has a sentence that can be removed for the test")
     folder = checked.out / SENTENCES
     sentence_of_passage = {left.passage.id: left.sentence for left in left_out}
-    texts = {left.passage.id: left.text for left in left_out}
-    index_questions.write_searches(folder, index, sentence_of_passage, texts)
+    altered = {left.passage.id: left.rest for left in left_out}
+    index_questions.write_searches(folder, index, sentence_of_passage, altered)
     notes: list[str] = []
     if len(left_out) < request.n:
         notes.append(f"{len(left_out)} sentences, not {request.n}: the index has no more that can be left out")
@@ -269,11 +269,11 @@ def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
     )
     with tempfile.TemporaryDirectory(prefix="turnmark-check-") as scratch:
 
-        def altered() -> StoredIndex:
+        def open_altered() -> StoredIndex:
             with shown_progress() as progress:
-                return copy_with_texts(index, texts, Path(scratch), progress)
+                return copy_with_passages(index, altered, Path(scratch), progress)
 
-        ran = _run(checked, eval_request, "retrieval", altered, Usage())
+        ran = _run(checked, eval_request, "retrieval", open_altered, Usage())
     samples, corpus = ran.samples(), index_questions.corpus_of(folder, index)
     asked: list[QuestionResult] = []
     for number, left in enumerate(left_out, 1):
@@ -285,14 +285,14 @@ def _make_search_result(
     index: StoredIndex, left: RemovedSentence, sample: Sample, corpus: CorpusTexts
 ) -> QuestionResult:
     ids = [context.document_id for context in sample.contexts]
-    rank = rank_of(sample.contexts, (left.passage.id, *near_copies(left.text, sample.contexts, corpus)))
+    rank = rank_of(sample.contexts, (left.passage.id, *near_copies(left.rest.text, sample.contexts, corpus)))
     one = QuestionResult(
         id=sample.id,
         kind="sentence",
         question=left.sentence,
         passage=left.passage.id,
         place=place(left.passage),
-        text=left.text,
+        text=left.rest.text,
         rank=rank,
         first=place(passage_of(index, ids[0])) if ids and rank != 1 else "",
         failed=sample.reason if sample.status != "done" else None,

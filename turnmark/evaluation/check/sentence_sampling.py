@@ -1,4 +1,8 @@
-"""Queries without a model: sentences, each removed from its passage in a copy of the index."""
+"""Queries without a model: sentences, each removed from its passage in a copy of the index.
+
+Only sentences that share few words with the rest of their passage are drawn. People ask in other words than the answer
+has, and sentences that repeat the words around them favor a search by words: docs/measured.md.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from turnmark.corpora.text.segmentation import count_words, sentences
+from turnmark.corpora.text.function_words import content_words
+from turnmark.corpora.text.segmentation import count_words, sentences, words
 from turnmark.corpora.types import Passage
+from turnmark.evaluation.storage.corpus_passages import Span
 from turnmark.retrieval.search.opened_index import StoredIndex
 
 MIN_WORDS, MAX_WORDS = 8, 40
@@ -18,6 +24,8 @@ MIN_REMAINING_WORDS = 30
 """Minimum number of words that remain in a passage without its sentence."""
 CANDIDATES_PER_SENTENCE = 20
 """Number of candidates drawn per wanted sentence; candidates that occur more than once are dropped."""
+MAX_SHARED_WORDS = 1 / 3
+"""Maximum share of a sentence's content words that the rest of its passage has, too."""
 _NON_SENTENCE_STARTS = ("|", "#", "```", "    ", "!", "<")
 """Beginnings of table rows, headings, code, pictures and tags."""
 _LIST_MARKER = re.compile(r"(?:[-*+]|\d+[.)])\s+")
@@ -25,11 +33,12 @@ _LIST_MARKER = re.compile(r"(?:[-*+]|\d+[.)])\s+")
 
 @dataclass(frozen=True)
 class RemovedSentence:
-    """A sentence, the passage that it was taken from, and the passage's text without it."""
+    """A sentence, the passage that it was taken from, its place in the document, and the passage without it."""
 
     passage: Passage
     sentence: str
-    text: str
+    place: Span
+    rest: Passage
 
 
 def draw_sentences(index: StoredIndex, n: int, seed: int) -> list[RemovedSentence]:
@@ -61,9 +70,16 @@ def _candidates(passage: Passage) -> Iterator[RemovedSentence]:
         is_sentence = sentence.endswith((".", "!", "?")) and not written.startswith(_NON_SENTENCE_STARTS)
         if not is_sentence or not MIN_WORDS <= count_words(sentence) <= MAX_WORDS:
             continue
-        rest = passage.text[:start] + passage.text[end:]
-        if count_words(rest) >= MIN_REMAINING_WORDS:
-            yield RemovedSentence(passage, sentence, rest)
+        rest = passage.model_copy(update={"text": f"{passage.text[:start]} {passage.text[end:]}"})
+        if count_words(rest.text) >= MIN_REMAINING_WORDS and _shared_words(sentence, rest) <= MAX_SHARED_WORDS:
+            place = Span(passage.document, passage.start + start, passage.start + end)
+            yield RemovedSentence(passage, sentence, place, rest)
+
+
+def _shared_words(sentence: str, rest: Passage) -> float:
+    """Return the share of a sentence's content words that the rest of its passage has; 1 without content words."""
+    own, others = content_words(sentence), frozenset(words(rest.indexed_text))
+    return sum(word in others for word in own) / len(own) if own else 1.0
 
 
 def _count_occurrences(wanted: Sequence[str], passages: Sequence[Passage]) -> Counter[str]:

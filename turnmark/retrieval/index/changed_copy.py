@@ -1,4 +1,4 @@
-"""Copies of an index in which some passages have another text. Only these passages are embedded again."""
+"""Copies of an index in which some passages are altered. Only these passages are embedded again."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from turnmark.retrieval.search.retriever_factory import build_settings
 from turnmark.retrieval.storage.passage_writer import ReadFile
 
 
-def copy_with_texts(
-    index: StoredIndex, texts: Mapping[str, str], folder: Path, progress: Progress | None = None
+def copy_with_passages(
+    index: StoredIndex, altered: Mapping[str, Passage], folder: Path, progress: Progress | None = None
 ) -> StoredIndex:
-    """Copy an index into an empty folder, with other texts for some of its passages.
+    """Copy an index into an empty folder, with some of its passages altered.
 
     The vectors of the copy are always in files, even if those of the index are on a server.
 
     Args:
-        texts: passage id -> text of the passage in the copy.
+        altered: passage id -> the passage in the copy.
     """
     manifest = index.manifest
     embedder = manifest.embedder.spec if manifest.embedder else "minilm"
     settings = build_settings(spec_of_components(manifest), embedder)
     settings = settings.model_copy(update={"server": None, "bm25": manifest.bm25})
     copy = _CopyBuild(Path(manifest.source), folder, settings, progress=progress or NoProgress(), internal=True)
-    copy.index, copy.texts = index, texts
+    copy.index, copy.altered = index, altered
     copy.run()
     return StoredIndex(folder, copy.published[-1])
 
@@ -44,7 +44,7 @@ class _CopyBuild(Build):
     """A build that takes passages and embeddings from an index instead of its source."""
 
     index: StoredIndex
-    texts: Mapping[str, str]
+    altered: Mapping[str, Passage]
 
     def _open_generation(self, models: Models) -> Generation:
         place = super()._open_generation(models)
@@ -52,14 +52,11 @@ class _CopyBuild(Build):
         return place
 
     def _read(self, reader: SourceReader, place: Generation) -> None:  # noqa: ARG002
-        passages = (self._altered(passage) for page in self.index.store.pages() for _, _, passage in page)
+        stored = (passage for page in self.index.store.pages() for _, _, passage in page)
+        passages = (self.altered.get(passage.id, passage) for passage in stored)
         for document, group in groupby(passages, lambda passage: passage.document):
             place.store.put([ReadFile("", "", "{}", {document: list(group)})])
         self.report.documents, self.report.passages = self.index.manifest.documents, self.index.manifest.passages
-
-    def _altered(self, passage: Passage) -> Passage:
-        text = self.texts.get(passage.id)
-        return passage if text is None else passage.model_copy(update={"text": text})
 
     def _measured(self, index: StoredIndex, place: Generation) -> dict[str, Any]:  # noqa: ARG002
         return {name: getattr(self.index.manifest, name) for name in MEASURED_FIELDS}

@@ -96,9 +96,11 @@ class Reranker(Protocol):
 class RerankingRetriever(RetrieverWrapper):
     """A retriever whose `depth` best hits are reordered by a reranker."""
 
-    def __init__(self, name: str, retriever: Retriever, reranker: Reranker, depth: int = RERANK_DEPTH) -> None:
+    def __init__(
+        self, name: str, retriever: Retriever, reranker: Reranker, depth: int = RERANK_DEPTH, weight: float = 1.0
+    ) -> None:
         super().__init__(retriever, name)
-        self._reranker, self._depth = reranker, depth
+        self._reranker, self._depth, self._weight = reranker, depth, weight
 
     def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         candidates = super().search(queries, max(top_k, self._depth))
@@ -116,7 +118,7 @@ class RerankingRetriever(RetrieverWrapper):
             reranked[position] = RankAndScore(rank=rank, score=score)
         first_scores = np.array([hit.score for hit in hits])
         fused: list[Hit] = []
-        for position, score in reorder(first_scores, scores):
+        for position, score in reorder(first_scores, scores, self._weight):
             found = dict(hits[position].found)
             if position in reranked:
                 found[label] = reranked[position]
@@ -208,9 +210,12 @@ class LateInteractionRetriever(IndexRetriever):
     count half each. Passages are fetched only for the returned hits.
     """
 
-    def __init__(self, name: str, retriever: IndexRetriever, depth: int = LATE_RERANK_DEPTH) -> None:
+    def __init__(
+        self, name: str, retriever: IndexRetriever, depth: int = LATE_RERANK_DEPTH, weight: float = 1.0
+    ) -> None:
         super().__init__(name, retriever.index)
         self._retriever, self._depth = retriever, depth
+        self._weight = weight * self.index.manifest.share_of("dense")
         _ = self.index.tokens  # raises RequestError now if the index has none
 
     def resolve(self, queries: Sequence[Query]) -> list[Query]:
@@ -218,19 +223,26 @@ class LateInteractionRetriever(IndexRetriever):
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[FusedRanking]:
         candidates = self._retriever.ranked(queries, max(k, self._depth))
-        # Most of these vectors are cached by the search above.
-        messages = iter(self.index.views.of([("", text) for query in queries for text in query.texts()]))
+        row_lists = [fused.rows.rows[: self._depth] for fused in candidates]
         answers = []
-        for query, fused in zip(queries, candidates, strict=True):
+        for fused, scores in zip(candidates, self.scores(queries, row_lists), strict=True):
             rows = fused.rows.rows
-            scores = self._scores([next(messages) for _ in query.texts()], rows[: self._depth]).astype(np.float64)
-            order = reorder(fused.rows.scores, scores, self.index.manifest.share_of("dense"))
+            order = reorder(fused.rows.scores, scores, self._weight)
             late = RankedList("late", top_k_of(rows[: len(scores)], scores))
             answers.append(FusedRanking(RankedRows(rows[order.rows[:k]], order.scores[:k]), (*fused.lists, late)))
         return answers
 
     def note_answer(self, answer: str) -> None:
         self._retriever.note_answer(answer)
+
+    def scores(self, queries: Sequence[Query], row_lists: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float64]]:
+        """Return the scores of some rows for each query."""
+        # Most of these vectors are cached by the search for the rows.
+        messages = iter(self.index.views.of([("", text) for query in queries for text in query.texts()]))
+        return [
+            self._scores([next(messages) for _ in query.texts()], rows).astype(np.float64)
+            for query, rows in zip(queries, row_lists, strict=True)
+        ]
 
     def _scores(self, messages: Sequence[MessageVectors], rows: NDArray[np.int64]) -> NDArray[np.float32]:
         """Return the score of each row for a message and its variants."""

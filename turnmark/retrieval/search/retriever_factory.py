@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.core.specs import Spec, check_options, load_python, parse_spec
+from turnmark.core.specs import Spec, check_options, load_python, parse_spec, up_to
 from turnmark.core.untrusted import describe_error
 from turnmark.corpora.downloads.small_models import MODELS, SPLADE, is_complete
 from turnmark.retrieval.search.opened_index import SearchableIndex, StoredIndex
@@ -33,6 +33,7 @@ from turnmark.retrieval.search.retriever_kinds import (
     settings_for_options,
 )
 from turnmark.retrieval.search.retrievers import (
+    ANSWERS_WEIGHT,
     BM25_WEIGHT,
     BM25Ranker,
     ConversationalRetriever,
@@ -42,6 +43,7 @@ from turnmark.retrieval.search.retrievers import (
     Ranker,
 )
 from turnmark.retrieval.search.sparse import SpladeRanker
+from turnmark.retrieval.search.tuned_search import read_tuned
 from turnmark.retrieval.storage.manifest import BuildSettings
 from turnmark.retrieval.storage.server_addresses import no_credentials
 from turnmark.retrieval.types import Retriever, check_retriever
@@ -83,8 +85,8 @@ def open_hybrid(spec: Spec, index: SearchableIndex, options: Options) -> FusedRe
 
 def open_conversational(spec: Spec, index: SearchableIndex, options: Options) -> ConversationalRetriever:
     """Open `conversational`."""
-    weight = options.get("weight", BM25_WEIGHT)
-    return ConversationalRetriever(str(spec), index, weight, _splade_rankers(spec, index, options))
+    weight, answers = options.get("weight", BM25_WEIGHT), options.get("answers", ANSWERS_WEIGHT)
+    return ConversationalRetriever(str(spec), index, weight, _splade_rankers(spec, index, options), answers)
 
 
 def open_splade(spec: Spec, index: SearchableIndex, _: Options) -> FusedRetriever:
@@ -146,7 +148,7 @@ def _depth(text: str) -> int:
     return value
 
 
-RERANK: Converters = {"rerank": _reranker, "rerank_depth": _depth}
+RERANK: Converters = {"rerank": _reranker, "rerank_depth": _depth, "rerank_weight": up_to(10)}
 """Options that every retriever takes."""
 
 
@@ -172,8 +174,9 @@ def _declared(spec: Spec) -> tuple[RetrieverKind | None, dict[str, Any]]:
         options.setdefault("rerank", kind.rerank)
     if kind is not None and kind.argument == "factory" and options.get("rerank") == LATE_RERANKER:
         raise RequestError(f"retriever {str(spec)!r}: rerank=late needs a built-in retriever; write rerank=cross:MODEL")
-    if "rerank_depth" in options and options.get("rerank", NO_RERANKER) == NO_RERANKER:
-        raise RequestError(f"retriever {str(spec)!r}: rerank_depth without a reranker; add rerank=late or cross:…")
+    for key in ("rerank_depth", "rerank_weight"):
+        if key in options and options.get("rerank", NO_RERANKER) == NO_RERANKER:
+            raise RequestError(f"retriever {str(spec)!r}: {key} without a reranker; add rerank=late or cross:…")
     return kind, options
 
 
@@ -208,18 +211,18 @@ def open_retriever(text: str, index: SearchableIndex) -> Retriever:
                 f"index {index.manifest.name!r} was built with {key}={built_with}, not {options[key]}; "
                 f"build it again: {index.build_command(str(spec))}"
             )
-    reranker = options.get("rerank", NO_RERANKER)
+    reranker, weight = options.get("rerank", NO_RERANKER), options.get("rerank_weight", 1.0)
     if reranker == NO_RERANKER:
         return retriever
     if reranker != LATE_RERANKER:
         depth = options.get("rerank_depth", RERANK_DEPTH)
-        return RerankingRetriever(str(spec), retriever, open_reranker(reranker, index), depth)
+        return RerankingRetriever(str(spec), retriever, open_reranker(reranker, index), depth, weight)
     if not index.manifest.tokens:
         build_settings(text)  # raises RequestError if no index for this retriever can have token vectors
         index.need_tokens(str(spec))
     if not isinstance(retriever, IndexRetriever):
         raise RequestError(f"retriever {str(spec)!r}: rerank=late needs a built-in retriever; write rerank=cross:MODEL")
-    return LateInteractionRetriever(str(spec), retriever, options.get("rerank_depth", LATE_RERANK_DEPTH))
+    return LateInteractionRetriever(str(spec), retriever, options.get("rerank_depth", LATE_RERANK_DEPTH), weight)
 
 
 def retriever_to_build() -> str:
@@ -228,7 +231,13 @@ def retriever_to_build() -> str:
 
 
 def default_retriever(index: SearchableIndex) -> str:
-    """Return the retriever that searches an index by default: the one that was given to its build.
+    """Return the retriever that searches an index by default: the one that it was tuned to, or else built for."""
+    tuned = read_tuned(index)
+    return tuned.retriever if tuned is not None else untuned_retriever(index)
+
+
+def untuned_retriever(index: SearchableIndex) -> str:
+    """Return the retriever that was given to the build of an index.
 
     If none was given, it is `conversational` with every component of the index. For an index without vectors, it is the
     retriever that needs exactly its components.

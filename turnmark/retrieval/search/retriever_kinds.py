@@ -159,6 +159,7 @@ def _field(text: str) -> str:
 
 BM25_OPTIONS: Converters = {"k1": up_to(10), "b": up_to(1), "language": _language}
 HYBRID_OPTIONS: Converters = {**BM25_OPTIONS, "weight": up_to(10), "splade": _splade_model}
+CONVERSATIONAL_OPTIONS: Converters = {**HYBRID_OPTIONS, "answers": up_to(10)}
 ELASTIC_OPTIONS: Converters = {
     "query": one_of("bm25", "knn", "elser"),
     **dict.fromkeys(("text", "vector", "sparse", "inference"), _field),
@@ -196,8 +197,9 @@ DENSE_KIND = RetrieverKind(_OPENERS + "open_dense", argument="embedder")
 """`dense[:MODEL]`; the index must have been built with that model."""
 HYBRID_KIND = RetrieverKind(_OPENERS + "open_hybrid", HYBRID_OPTIONS)
 """`hybrid[?weight=…&splade=MODEL]`; `weight` is BM25's."""
-CONVERSATIONAL_KIND = RetrieverKind(_OPENERS + "open_conversational", HYBRID_OPTIONS, rerank=LATE_RERANKER)
-"""`conversational[?weight=…&splade=MODEL&rerank=late|none|cross:MODEL]`."""
+CONVERSATIONAL_KIND = RetrieverKind(_OPENERS + "open_conversational", CONVERSATIONAL_OPTIONS, rerank=LATE_RERANKER)
+"""`conversational[?weight=…&answers=…&splade=MODEL&rerank=late|none|cross:MODEL]`; `answers` is the weight of the
+earlier answers."""
 SPLADE_KIND = RetrieverKind(
     _OPENERS + "open_splade", argument="sparse encoder", vectors=False, other_settings=_splade_argument
 )

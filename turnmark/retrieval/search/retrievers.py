@@ -245,12 +245,19 @@ class ConversationalRetriever(IndexRetriever):
     Args:
         weight: BM25's weight; the dense list has 1. The message gets one half, and its rewrites share the other half.
         more_rankers: further rankers and their weights, which are divided in the same way.
+        answers: weight of the earlier answers in the search vector.
     """
 
     def __init__(
-        self, name: str, index: SearchableIndex, weight: float, more_rankers: Sequence[tuple[Ranker, float]] = ()
+        self,
+        name: str,
+        index: SearchableIndex,
+        weight: float,
+        more_rankers: Sequence[tuple[Ranker, float]] = (),
+        answers: float = ANSWERS_WEIGHT,
     ) -> None:
         super().__init__(name, index)
+        self._answers = answers
         self._dense = DenseRanker(index)
         self._rankers: list[tuple[Ranker, float]] = [(BM25Ranker(index), weight), *more_rankers]
 
@@ -258,6 +265,10 @@ class ConversationalRetriever(IndexRetriever):
         vectors, texts = self._vectors(queries)
         lists = self._lists(queries, vectors, max(k, FUSION_DEPTH))
         return self._with_cosines(texts, [fuse(query_lists, k) for query_lists in lists])
+
+    def lists(self, queries: Sequence[Query]) -> list[list[RankedList]]:
+        """Return the lists that are fused for each of some resolved queries."""
+        return self._lists(queries, self._vectors(queries)[0], FUSION_DEPTH)
 
     def note_answer(self, answer: str) -> None:
         """Embed the answer in advance, so that the next turn is faster."""
@@ -352,7 +363,7 @@ class ConversationalRetriever(IndexRetriever):
             vector = alone + in_context + (np.mean(rewrites, axis=0) if rewrites else alone)
             if earlier:
                 weights = ANSWER_DECAY ** np.arange(len(earlier) - 1, -1, -1)
-                vector = vector + ANSWERS_WEIGHT * np.average([next(plain) for _ in earlier], axis=0, weights=weights)
+                vector = vector + self._answers * np.average([next(plain) for _ in earlier], axis=0, weights=weights)
             vectors.append(vector / max(float(np.linalg.norm(vector)), 1e-9))
             text_vectors.append([alone, *rewrites])
         return np.asarray(vectors, dtype=np.float32), text_vectors

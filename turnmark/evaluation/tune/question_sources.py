@@ -1,0 +1,75 @@
+"""Questions for tuning from a person's file, or written by a model, with the places of their answers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from turnmark.core.errors import ErrorCollector
+from turnmark.corpora.types import Message, Passage
+from turnmark.evaluation.benchmarks import index_questions
+from turnmark.evaluation.check.own_questions.facts import find_facts
+from turnmark.evaluation.check.own_questions.question_file import OwnQuestion, is_document
+from turnmark.evaluation.storage.corpus_passages import Span, span_of
+from turnmark.evaluation.synth.request import SynthRequest
+from turnmark.evaluation.synth.synthesis_run import plan_synthesis, synthesize
+from turnmark.evaluation.tune.questions import TuneQuestion
+from turnmark.evaluation.tune.request import TuneRequest
+from turnmark.retrieval.search.opened_index import StoredIndex
+
+READ_PASSAGES = 200
+"""Number of passages, found by the words of a question and its facts, that are searched for the facts."""
+MAX_PLACES = 20
+"""Maximum number of places of a question whose file names no document; facts in more places do not answer it."""
+
+
+def locate_questions(index: StoredIndex, own: Sequence[OwnQuestion]) -> Iterator[TuneQuestion]:
+    """Yield each question of a file whose answer has a place: where its facts stand, or else the named document.
+
+    Earlier questions of its conversation come before it, with their reference answers.
+    """
+    histories: dict[str, list[Message]] = {}
+    documents = [entry.document for entry in index.store.documents()]
+    for one in own:
+        history = histories.setdefault(one.conversation, []) if one.conversation else []
+        named = [document for document in documents if one.document and is_document(document, one.document)]
+        gold = () if one.unanswerable else tuple(_places(index, one, named))
+        if gold:
+            yield TuneQuestion(id=one.id, kind="own", message=one.question, history=tuple(history), gold=gold)
+        history += (
+            Message(role="user", content=one.question),
+            Message(role="assistant", content=one.answer or "; ".join(one.facts)),
+        )
+
+
+def _places(index: StoredIndex, one: OwnQuestion, named: Sequence[str]) -> list[Span]:
+    if named:
+        passages = [passage for document in named for passage in index.store.of_document(document)]
+    else:
+        words = re.sub(r"[/|;]", " ", " ".join([one.question, one.answer, *one.facts]))
+        passages = index.store.by_rows(index.bm25.top(words, READ_PASSAGES, None).rows.tolist())
+    stating = [passage for passage in passages if one.facts and all(find_facts(one.facts, passage.shown_text))]
+    if not named and len(stating) > MAX_PLACES:
+        return []
+    return [_span(passage) for passage in stating or (passages if named else [])]
+
+
+def _span(passage: Passage) -> Span:
+    return Span(passage.document, passage.start, passage.end)
+
+
+def write_questions(request: TuneRequest, folder: Path) -> list[TuneQuestion]:
+    """Let a model write questions from sections; those whose answers do not follow from the section are dropped."""
+    synth = SynthRequest(
+        index=request.index, n=request.n, generator=request.generator, seed=request.seed, budget=request.budget,
+        out=folder,
+    )  # fmt: skip
+    synthesize(plan_synthesis(synth, index_questions.QuestionSynthesis(), ErrorCollector()))
+    tasks = index_questions.read_questions(folder) if index_questions.has_questions(folder) else []
+    questions = []
+    for task in tasks:
+        gold = tuple(span for context in task.contexts if (span := span_of(context.document_id)) is not None)
+        if gold:
+            questions.append(TuneQuestion(id=task.id, kind="model", message=task.question, gold=gold))
+    return questions

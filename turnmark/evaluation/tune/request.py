@@ -1,0 +1,52 @@
+"""The request of `turnmark tune`.
+
+    OUT/questions.jsonl   the questions, made once
+    OUT/lists/            the ranked lists of the questions, a file for each few of them
+    OUT/result.json       the result
+
+The same command continues with what is there, and gives the same result.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from pydantic import Field
+
+from turnmark.assistant.config import EXTRACTIVE_SPEC
+from turnmark.core.flags import AsJson, Request
+from turnmark.evaluation.tasks.shared_options import BudgetOption, SeedOption
+
+
+class TuneRequest(Request):
+    """The options of `turnmark tune`."""
+
+    index: Annotated[
+        str,
+        typer.Argument(metavar="[INDEX]", envvar="TURNMARK_INDEX", help="Index to tune; default: the only index"),
+    ] = ""
+    questions: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Own questions, in the format of check, e.g. mine.csv")
+    ] = None
+    generator: Annotated[str, typer.Option(metavar="SPEC", help="Model that writes questions; extractive: none")] = (
+        EXTRACTIVE_SPEC
+    )
+    n: Annotated[
+        int, Field(ge=1), typer.Option("--n", metavar="N", help="Number of questions to make", hidden=True)
+    ] = 300
+    budget: BudgetOption = None
+    minutes: Annotated[
+        float | None, Field(gt=0), typer.Option(metavar="N", help="Time limit; fewer questions are made for it")
+    ] = None
+    seed: SeedOption = 0
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; the same command resumes it")] = None
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Forecast what is tried and how long it takes")] = False
+    undo: Annotated[bool, typer.Option("--undo", help="Remove the tuned configuration")] = False
+    as_json: AsJson = False
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a language model writes the questions."""
+        return self.questions is None and self.generator.partition("?")[0] != EXTRACTIVE_SPEC

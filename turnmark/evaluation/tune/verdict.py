@@ -1,0 +1,123 @@
+"""Which configuration is better beyond doubt: chosen on one half of the documents, and tested once on the other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from turnmark.core.record import Record
+from turnmark.evaluation.scores.cluster_statistics import (
+    MIN_CLUSTERS,
+    Difference,
+    difference_statistic,
+    holm,
+    intervals,
+    permutation_tests,
+)
+from turnmark.evaluation.tune.questions import TuneQuestion
+from turnmark.evaluation.tune.rankings import SearchChoice
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from turnmark.evaluation.scores.cluster_statistics import Bools, Floats
+
+MAX_P = 0.05
+"""Largest corrected p of a configuration that is proposed."""
+MIN_DOCUMENTS = 20
+"""Number of documents below which their stretches are the units of the split and of the test."""
+STRETCH_CHARACTERS = 20_000
+
+
+class TriedChoice(Record):
+    """A configuration, and its difference from the default."""
+
+    choice: SearchChoice
+    gain: float = Field(description="mean gain over the questions, 0 to 1")
+    difference: float = Field(description="difference of the mean gain from the default")
+    ci95: tuple[float, float] | None
+    p_holm: float | None = Field(default=None, description="p of the permutation test, corrected by Holm; of finalists")
+
+    @property
+    def is_better(self) -> bool:
+        """Whether it is better than the default beyond doubt."""
+        return self.ci95 is not None and self.ci95[0] > 0 and self.p_holm is not None and self.p_holm < MAX_P
+
+
+def units_of(questions: Sequence[TuneQuestion]) -> list[str]:
+    """Return the unit that each question belongs to: its document, or a stretch of it if there are few documents."""
+    if len({question.document for question in questions}) >= MIN_DOCUMENTS:
+        return [question.document for question in questions]
+    return [f"{question.document}\0{question.gold[0].start // STRETCH_CHARACTERS}" for question in questions]
+
+
+def in_search_half(unit: str, seed: int) -> bool:
+    """Return whether the questions about a unit choose the configuration; the others test it."""
+    return hashlib.sha256(f"{seed}\0{unit}".encode("utf-8", "surrogatepass")).digest()[0] % 2 == 0
+
+
+def choose_finalists(choices: Sequence[SearchChoice], gains: Floats, default: int) -> list[int]:
+    """Return up to three configurations with the best means: of all, of the means of their neighbors, and of those
+    that change one setting.
+
+    Args:
+        gains: the gain of each configuration for each question of the search half, (configurations, questions).
+        default: number of the default configuration.
+    """
+    import numpy as np
+
+    means = gains.mean(axis=1)
+    settings = np.array([list(choice.model_dump().values()) for choice in choices])
+    ranks = np.stack([np.unique(column, return_inverse=True)[1] for column in settings.T], axis=1)
+    near = (np.abs(ranks[:, None] - ranks[None]) <= 1).all(axis=2)
+    smooth = np.where(near, means, 0).sum(axis=1) / near.sum(axis=1)
+    single = (settings != settings[default]).sum(axis=1) == 1
+    best = [int(np.argmax(means)), int(np.argmax(smooth)), int(np.argmax(np.where(single, means, -1)))]
+    return [number for number in dict.fromkeys(best) if means[number] > means[default]]
+
+
+def compare_choices(
+    choices: Sequence[SearchChoice],
+    gains: Floats,
+    default: int,
+    numbers: Sequence[int],
+    units: Sequence[str],
+    seed: int,
+) -> list[TriedChoice]:
+    """Compare some configurations with the default, with p corrected over them."""
+    import numpy as np
+
+    clusters = np.unique(units, return_inverse=True)[1]
+    statistics = [_difference(gains[default], gains[number], clusters) for number in numbers]
+    corrected = holm(permutation_tests(statistics, seed))
+    return [
+        TriedChoice(
+            choice=choices[number],
+            gain=float(gains[number].mean()),
+            difference=statistic.value,
+            ci95=interval,
+            p_holm=p if statistic.clusters >= MIN_CLUSTERS else None,
+        )
+        for number, statistic, interval, p in zip(
+            numbers, statistics, intervals(statistics, seed), corrected, strict=True
+        )
+    ]
+
+
+def _difference(default: Floats, other: Floats, clusters: np.ndarray) -> Difference:
+    import numpy as np
+
+    ones = np.ones(len(default))
+    statistic = difference_statistic(default, ones, other, ones, clusters, share=True)
+    assert statistic is not None, "every question has weight 1"
+    return statistic
+
+
+def halves(units: Sequence[str], seed: int) -> Bools:
+    """Return for each question whether it is in the search half."""
+    import numpy as np
+
+    return np.array([in_search_half(unit, seed) for unit in units], dtype=np.bool_)
