@@ -86,7 +86,7 @@ def test_a_question_is_no_courtesy(message):
         ("solo los precios", ["only"]),
         ("in una tabella", ["table"]),
         ("zonder het deel over prijzen", ["without"]),
-        ("em ordem inversa", ["order"]),
+        ("em ordem inversa", ["other"]),
         ("只看关于价格的部分", ["only"]),
         ("最初の二つだけ", ["only"]),
         ("ohne den zweiten Punkt", ["without"]),

@@ -51,7 +51,7 @@ class Phrases:
         asks_steps                     words that ask for steps
         clauses, frames                only in some rows: words that begin a clause (otherwise the conjunctions), and
                                        content words that frame a question and say nothing about its topic
-        shorter, list, table, order, steps      changes of the last answer that rules can make
+        shorter, list, table, steps    changes of the last answer that rules can make
         limit                          "in one sentence", "in at most {n} words"; the group `option` marks words
         other                          changes that need a language model
         only, without, first, last, ordinals, units, numbers     words of "only the first two points", "without step 3"

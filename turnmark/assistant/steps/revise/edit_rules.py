@@ -86,12 +86,6 @@ class Section:
             )
         return self if self.is_note else replace(self, body=text)
 
-    def marked_items(self) -> Iterator[tuple[str, str]]:
-        """Yield the mark and the text of each item; a row has no mark."""
-        for item in map(self.raw, self.items):
-            text = without_item_mark(item)
-            yield item.removesuffix(text), text
-
     @property
     def best_place(self) -> Section:
         """The section without the further places below its quotation."""
@@ -274,19 +268,10 @@ def _as_table(section: Section, _: EditRequest) -> Section:
     return replace(section, body="\n".join(["| | |", "| --- | --- |", *(f"| {p[1]} | {p[2]} |" for p in pairs if p)]))
 
 
-def _reorder(section: Section, request: EditRequest) -> Section:
-    """Reverse or sort the items; the marks of a numbered list stay in place."""
-    marks, texts = zip(*section.marked_items(), strict=True) if section.items else ((), ())
-    ordered = sorted(texts, key=lambda text: text.strip("*|` ").casefold()) if request.option else texts[::-1]
-    head = [section.raw(at) for at, line in enumerate(section.lines) if line.kind == "head"]
-    return section if section.is_note else replace(section, body="\n".join([*head, *map(str.__add__, marks, ordered)]))
-
-
 _CHANGES: dict[EditKind, Callable[[Section, EditRequest], Section]] = {
     "shorter": _shorten,
     "limit": _limit,
     "steps": _only_steps,
     "list": _as_list,
     "table": _as_table,
-    "order": _reorder,
 }
