@@ -115,7 +115,6 @@ def match_sentences(parts: Sequence[str], lines: Sequence[str], embed: Embed | N
     return positions_by_part
 
 
-_NAME = re.compile(r"(?<=[\w,;:'’\"“(-]\s)[A-Z][\w’'-]*\w")
 # Not after a colon or a list mark, where a sentence begins.
 _CAPITALIZED_RUN = re.compile(r"(?<=[\w,;'’\"“(]\s)[A-Z][\w’'-]*\w(?:\s+[A-Z][\w’'-]*\w)*")
 _CAPITALS = re.compile(r"\b(?:[A-Z]\.?){2,6}")
@@ -127,30 +126,6 @@ _ACRONYM_STOP_WORDS = frozenset(("and", "of", "for", "the"))  # in an acronym
 _NOT_NAMES = frozenset(
     "i i'm i've i'd i'll the a an it this that these those he she they we you in on at for if but and".split()
 )
-
-
-def find_names(text: str, language: str = ENGLISH) -> frozenset[str]:
-    """Return the stems of words with a capital letter inside a sentence; none in German, where all nouns have one."""
-    name_stems: set[str] = set()
-    if language_of(text) == "de":
-        return frozenset()
-    for match in _NAME.finditer(strip_inline_markdown(strip_citations(text))):
-        name = match.group()
-        if _is_name(name):
-            name_stems |= stems(_unaccented(name), language)
-    return frozenset(name_stems)
-
-
-def missing_names(text: str, sources: Iterable[str]) -> frozenset[str]:
-    """Return the stems of a text's names that none of the sources has."""
-    sources = list(sources)
-    language = language_of_sources(sources, text)
-    missing = find_names(text, language)
-    if not missing:
-        return missing
-    for source in sources:
-        missing -= stems(_unaccented(source), language)
-    return missing
 
 
 def _unaccented(text: str) -> str:
@@ -311,7 +286,7 @@ class Sources:
             return True
         if self.embed is None or missing_numbers(checked, cited_texts, self.language) - set(counts):
             return False
-        return not missing_names(text, cited_texts) and self.best_cosine(text, valid) >= MIN_SUPPORT_COSINE
+        return not unknown_names(text, cited_texts) and self.best_cosine(text, valid) >= MIN_SUPPORT_COSINE
 
     def is_translated(self, text: str, numbers: Iterable[int]) -> bool:
         """Return whether a claim is in another language than the passages with these numbers."""
