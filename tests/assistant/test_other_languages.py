@@ -84,7 +84,7 @@ def test_a_question_is_no_courtesy(message):
         ("最多一句话", ["limit"]),
         ("dis-le en une phrase", ["limit"]),
         ("solo los precios", ["only"]),
-        ("in una tabella", ["table"]),
+        ("in una tabella", ["other"]),
         ("zonder het deel over prijzen", ["without"]),
         ("em ordem inversa", ["other"]),
         ("只看关于价格的部分", ["only"]),

@@ -132,7 +132,6 @@ ALL = "There are 3 documents:\n\n- boat.md\n- axe: a tool\n- apple: a fruit"
             "as a list",
             "- Yes.\n\n- The boat is old.\n- **She carries six cars.**",
         ),
-        ("- axe: 4\n- **hoe** – 2", "as a table", "| | |\n| --- | --- |\n| axe | 4 |\n| hoe | 2 |"),
         (PROSE, "as a table", ""),
         (PROSE, "only the first nine", ""),
         (PROSE, "only the part about winter", ""),

@@ -26,8 +26,6 @@ _FURTHER_PLACES = re.compile(r"(?:- \*[^*\n]+\*: [^\n]+(?:\n|\Z))+")
 """A paragraph of further places, which follows the quotation: items of a heading path in italics and a sentence."""
 _BOLD = re.compile(rf"[\s>|]*(?:{ITEM_MARK.pattern})?\*\*.*\*\*[\s.。！？|]*", re.DOTALL)
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
-_PAIR = re.compile(r"(.{1,80}?)(?:\s+[–—-]\s+|:\s+|：\s*)(.+)", re.DOTALL)
-"""An item such as "axe – 4" or "axe: 4"."""
 
 
 @dataclass(frozen=True)
@@ -136,8 +134,8 @@ def apply_requests(previous: str, requests: Sequence[EditRequest], is_complete: 
     """
     text = previous if requests else ""
     for request in requests:
-        if request.kind in ("list", "table"):
-            text = _QUOTE_MARK.sub("", text)  # items and rows are no quotations
+        if request.kind == "list":
+            text = _QUOTE_MARK.sub("", text)  # items are no quotations
         sections = sections_of(text, is_complete)
         if request.kind in ("only", "without"):
             sections = _select(sections, request)
@@ -256,22 +254,9 @@ def _plain_lines(section: Section) -> Iterator[str]:
             yield without_item_mark(" ".join(text.split()))
 
 
-def _as_table(section: Section, _: EditRequest) -> Section:
-    """Keep the table, or put items such as "axe: 4" into one."""
-    rows = [at for at in section.units if section.lines[at].kind == "row"]
-    pairs = [
-        _PAIR.fullmatch(text.replace("**", "").replace("|", "\\|"))
-        for text in _plain_lines(section.keep(section.items))
-    ]
-    if rows or not (pairs and all(pairs)):
-        return section.keep(rows)
-    return replace(section, body="\n".join(["| | |", "| --- | --- |", *(f"| {p[1]} | {p[2]} |" for p in pairs if p)]))
-
-
 _CHANGES: dict[EditKind, Callable[[Section, EditRequest], Section]] = {
     "shorter": _shorten,
     "limit": _limit,
     "steps": _only_steps,
     "list": _as_list,
-    "table": _as_table,
 }
