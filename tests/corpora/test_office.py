@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -396,6 +397,44 @@ def test_blank_lines_do_not_end_a_list_of_asciidoc(tmp_path: Path) -> None:
     document = read_one(tmp_path / "a.adoc")
     assert [block.number for block in document.blocks if block.kind == "item"] == [1, 2, 3, 1, None, None]
     assert ". code\n\n" in document.text
+
+
+def rtf_row(edges: Sequence[int], *cells: str) -> str:
+    """Return a row of Rich Text as R's package r2rtf writes it: cells have no mark, and edges tell their width."""
+    places = "".join(rf"\clvertalt\cellx{edge}" + "\n" for edge in edges)
+    return (
+        rf"\trowd\trleft0{places}"
+        + "".join(rf"\pard\hyphpar0\qc{{\f0 {cell}}}\cell" for cell in cells)
+        + "\\intbl\\row\\pard\n"
+    )
+
+
+def test_rows_of_rich_text_have_a_cell_for_each_column(tmp_path: Path) -> None:
+    narrow = (3000, 4000, 5003, 6000, 7000)
+    rows = [
+        rtf_row((3000, 5000, 7000), "", "Placebo", "Drug"),
+        rtf_row(narrow, "Event", "n", "(%)", "n", "(%)"),
+        rtf_row((7000,), "Skin"),
+        rtf_row(narrow, "Rash", "5", "7.25", "11", "13.92"),
+        rtf_row((7000,), r"{\super a}Counted once \\row."),
+    ]
+    title = r"{\header{\pard Page \chpgn\par}}{\pard\qc{\f0 Adverse Events}\par}"
+    text = (
+        "Adverse Events\n\n|  | Placebo |  | Drug |  |\n|---|---|---|---|---|\n| Event | n | (%) | n | (%) |\n"
+        "| Skin |  |  |  |  |\n| Rash | 5 | 7.25 | 11 | 13.92 |\n\na Counted once \\row.\n"
+    )
+    for start in (r"\pard\hyphpar0", r"\pard\intbl"):
+        content = "".join(rows).replace(r"\pard\hyphpar0", start)
+        (tmp_path / "a.rtf").write_text(rf"{{\rtf1\ansi {title}{content}\pard}}")
+        assert read_one(tmp_path / "a.rtf").text == text
+
+
+def test_a_typed_number_of_a_note_of_rich_text_joins_no_word(tmp_path: Path) -> None:
+    note = r"{\footnote\pard\plain {\super 1} But not on feasts.}"
+    (tmp_path / "a.rtf").write_text(rf"{{\rtf1 Shut at night{{\super 1{note}}} and in 2019{{\super 2}}{note}.\par}}")
+    assert read_one(tmp_path / "a.rtf").text == (
+        "Shut at night and in 2019.\n\nBut not on feasts.\n\nBut not on feasts.\n"
+    )
 
 
 def test_reads_tables_and_footnotes_of_rich_text_by_pandoc(tmp_path: Path) -> None:

@@ -153,6 +153,80 @@ def test_a_turned_page_gives_boxes_as_seen(tmp_path: Path, folder: Path) -> None
     assert 0.6 < bottom < 0.85
 
 
+STUDIES = [f"{name} et al. {1990 + number}" for number, name in enumerate(("Abel", "Bergmann", "Castellanos", "Dee"))]
+
+
+def forest_plot(canvas: Any) -> None:
+    """Draw an estimate with its interval for each study, with names at the left and figures at the right."""
+    canvas.line(180, 250, 280, 250)
+    canvas.setFont("Helvetica", 7)
+    for number, study in enumerate(STUDIES):
+        height = 380 - 30 * number
+        canvas.line(190, height, 260 - 10 * number, height)
+        canvas.circle(220, height, 4, fill=1)
+        canvas.drawString(60, height - 2, study)
+        canvas.drawString(300, height - 2, f"0.{7 + number} [0.2, 1.{number}]")
+    diamond = canvas.beginPath()
+    for at, (x, y) in enumerate(((200, 265), (220, 271), (240, 265), (220, 259), (200, 265))):
+        (diamond.lineTo if at else diamond.moveTo)(x, y)
+    canvas.drawPath(diamond, fill=1)
+    canvas.drawString(200, 222, "Odds ratio of rust")
+
+
+def test_labels_at_the_sides_belong_to_their_figure_and_are_no_table(tmp_path: Path, folder: Path) -> None:
+    document = described(page(tmp_path / "forest.pdf", forest_plot), folder)
+    (picture,) = document.pictures
+    assert picture.box is not None
+    assert picture.box[0] <= 60 / 400
+    assert picture.box[2] >= 340 / 400
+    assert {block.kind for block in document.blocks} == {"paragraph"}
+    blocks = [document.text[block.start : block.end] for block in document.blocks]
+    assert blocks == [
+        BEFORE,
+        *(f"{study} 0.{7 + number} [0.2, 1.{number}]" for number, study in enumerate(STUDIES)),
+        "Odds ratio of rust",
+        CAPTION,
+        AFTER,
+    ]
+
+
+def test_prose_next_to_a_figure_is_no_label(tmp_path: Path, folder: Path) -> None:
+    def draw(canvas: Any) -> None:
+        canvas.saveState()
+        canvas.translate(80, 0)
+        line_chart(canvas)
+        canvas.restoreState()
+        canvas.setFont("Helvetica", 8)
+        for number in range(14):
+            canvas.drawString(20, 430 - 14 * number, "and the water goes over the weir")
+
+    (picture,) = described(page(tmp_path / "prose.pdf", draw, ""), folder).pictures
+    assert picture.box is not None
+    assert picture.box[0] > 150 / 400
+
+
+def test_a_chart_with_a_legend_and_slanted_labels_keeps_them_apart_from_its_caption(
+    tmp_path: Path, folder: Path
+) -> None:
+    def draw(canvas: Any) -> None:
+        line_chart(canvas)
+        canvas.setFont("Helvetica", 8)
+        for number, name in enumerate(("night", "morning", "evening")):
+            canvas.drawString(240, 385 - 10 * number, name)
+        canvas.drawCentredString(200, 217, "Months since the flood")
+        canvas.saveState()
+        canvas.translate(260, 245)
+        canvas.rotate(-45)
+        canvas.drawString(0, 0, "high water")
+        canvas.restoreState()
+
+    document = described(page(tmp_path / "chart.pdf", draw), folder)
+    blocks = [document.text[block.start : block.end] for block in document.blocks]
+    assert len(document.pictures) == 1
+    assert {CAPTION, "Months since the flood"} <= set(blocks)
+    assert all(word in document.text for word in ("night", "morning", "evening", "high water"))
+
+
 def text_box(canvas: Any) -> None:
     canvas.roundRect(80, 240, 240, 90, 8)
     for number in range(6):

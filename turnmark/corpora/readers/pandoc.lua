@@ -93,12 +93,18 @@ local function is_raised_span(inline)
   return (inline.attributes.style or ''):lower():match('vertical%-align%s*:%s*super') ~= nil
 end
 
+local function is_raised_mark(inline)
+  return inline and inline.t == 'Superscript' and is_mark_text(stringify(inline))
+end
+
 -- Remove footnote marks. They would join the number before them: "2019" and mark 3 would become 20193. Raised
--- punctuation between two marks is removed with them.
+-- punctuation between two marks is removed with them, and so is a mark that is typed before its note.
 local function without_note_marks(inlines)
   local result, removed = pandoc.Inlines({}), false
   for index, inline in ipairs(inlines) do
-    if is_note_mark(inline, inlines[index - 1]) then
+    local following = inlines[index + 1]
+    local is_typed = is_raised_mark(inline) and following and following.t == 'Note'
+    if is_typed or is_note_mark(inline, inlines[index - 1]) then
       removed = true
     elseif not (removed and inline.t == 'Superscript' and stringify(inline):match('^[,;]%s*$')) then
       removed = false
@@ -108,8 +114,19 @@ local function without_note_marks(inlines)
   return result
 end
 
+local function without_note_number(note)
+  local first = note.content[1]
+  if first and first.content and is_raised_mark(first.content[1]) then
+    first.content:remove(1)
+    if first.content[1] and first.content[1].t == 'Space' then first.content:remove(1) end
+  end
+  return note
+end
+
 -- Write "10" with a superscript "6" as 10^6, not 106, and "1" with a raised numerator as 1 1/2.
 local function raised(inlines)
+  -- A note below a table begins with its mark.
+  if is_raised_mark(inlines[1]) and inlines[2] and inlines[2].t == 'Str' then inlines:insert(2, pandoc.Space()) end
   for index, inline in ipairs(inlines) do
     if inline.t == 'Superscript' and stringify(inline):match('^[-−+]?%d+$') and ends_in_digit(inlines[index - 1]) then
       local following = inlines[index + 1]
@@ -618,7 +635,7 @@ function Pandoc(doc)
   doc = doc:walk({traverse = 'topdown', BulletList = without_contents, OrderedList = without_contents})
   doc = doc:walk({Blocks = with_code, BulletList = without_empty_items})
   doc = doc:walk({Div = without_navigation})  -- before links become words
-  doc = doc:walk({Inlines = without_note_marks}):walk(looks):walk(boxes)
+  doc = doc:walk({Inlines = without_note_marks, Note = without_note_number}):walk(looks):walk(boxes)
   if bold then doc = bold_headings(doc) end
   doc = doc:walk({Table = simple_table})
   doc = doc:walk({Inlines = words_of})

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from turnmark.corpora.readers.common.prose import is_utf8, python_encoding
+from turnmark.corpora.readers.office.rtf_tables import with_level_rows
 
 _CODE_PAGES = {
     0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 134: "gb18030", 136: "cp950", 161: "cp1253",
@@ -32,7 +33,7 @@ _TOKEN = re.compile(
 
 def with_letters(data: bytes) -> str:
     r"""Return Rich Text with `\'e9` (in the code page of its font) and `\u233?` decoded as letters."""
-    text = _with_readable_notes(data.decode("latin-1"))
+    text = with_level_rows(_with_readable_notes(data.decode("latin-1")))
     if not data.isascii() and is_utf8(data):
         text = re.sub(r"[^\0-\x7f]", lambda letter: f"{{\\uc0\\u{ord(letter.group())} }}", data.decode())
     said = _PAGE.search(text, 0, 10_000)

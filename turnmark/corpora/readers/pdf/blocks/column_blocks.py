@@ -91,7 +91,9 @@ class ColumnReader:
         self._text.close()
         if table.terms:
             terms = [" ".join(filter(None, row)) for row in table.rows]
-            self._drafts += [BlockDraft("paragraph", [(self._page, [term])]) for term in terms]
+            self._drafts += [
+                BlockDraft("paragraph", [(self._page, [term])], note=len(table.rows[0]) < 2) for term in terms
+            ]
         else:
             self._drafts.append(BlockDraft("table", rows=[(self._page, row) for row in table.rows], x0=table.x0))
         return 1

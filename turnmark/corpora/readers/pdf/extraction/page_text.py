@@ -12,16 +12,23 @@ from typing import NamedTuple
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from turnmark.corpora.readers.pdf.extraction.orientation import PageMarks, upright_pages
+from turnmark.corpora.readers.pdf.extraction.orientation import DirectedWord, PageMarks, upright_pages
 from turnmark.corpora.readers.pdf.extraction.right_to_left import reading_order
 from turnmark.corpora.readers.pdf.figures.drawings import links_of, picture_share
 from turnmark.corpora.readers.pdf.figures.figure_finder import PlacedLine, figures_of
 from turnmark.corpora.readers.pdf.figures.shapes import read_drawing
 from turnmark.corpora.readers.pdf.page import pdfium_calls
-from turnmark.corpora.readers.pdf.page.geometry import Box, direction_of, letter_box, turn_point
+from turnmark.corpora.readers.pdf.page.geometry import (
+    MAX_SLANT_DEGREES,
+    Box,
+    direction_of,
+    letter_box,
+    slant,
+    turn_point,
+)
 from turnmark.corpora.readers.pdf.page.letters import decode_cork, is_private, is_unmapped, letter_of, normalize_letters
 from turnmark.corpora.readers.pdf.page.lines import follows
-from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Word
+from turnmark.corpora.readers.pdf.page.page_records import PdfFigure, PdfPage, Word
 
 _MONO = re.compile(
     r"mono|courier|consol|typewriter|menlo|cursor|inconsolata|cmtt|cmsltt|sftt|lmtt|ectt|txtt|pcr|fira ?code|fixed",
@@ -69,6 +76,7 @@ _BLANKS = " \r\n\t\xa0"
 _HYPHEN_MARKS = "\x02\ufffe"  # pdfium's marks for a hyphen at a line end
 _MIN_SPACE_WIDTH = 0.2  # of the height; a wider gap between two characters is a space
 _MAX_TURNED_OVERLAP = 0.3  # of the height; between letters of a word that is not upright
+_MAX_LABEL_SIZE = 16.0  # points of a slanted label in a drawing; a watermark is larger
 _MAX_BASE_SHIFT = 0.15  # of the height; between the edges of characters of one word
 
 
@@ -85,7 +93,7 @@ def read_page(page: pypdfium2.PdfPage) -> PdfPage:
     drawn = read_drawing(page)
     marks = PageMarks(drawn.rules, list(links_of(page)))
     figures = figures_of(drawn.shapes, partial(_text_lines, reader.words), bounds)
-    upright = upright_pages(reader.words, marks, bounds)
+    upright = upright_pages(_with_level_labels(reader.words, figures), marks, bounds)
     scanned = reader.visible < _MAX_SCAN_CHARACTERS and picture_share(page) >= _MIN_PICTURE_SHARE
     return replace(
         upright,
@@ -98,7 +106,7 @@ def read_page(page: pypdfium2.PdfPage) -> PdfPage:
     )
 
 
-def _find_hidden(page: pypdfium2.PdfPage, white: Sequence[tuple[float, Word]]) -> set[Word]:
+def _find_hidden(page: pypdfium2.PdfPage, white: Sequence[DirectedWord]) -> set[Word]:
     """Return the white words that nobody sees, since the page is white where they stand."""
     if not white:
         return set()
@@ -116,23 +124,44 @@ def _find_hidden(page: pypdfium2.PdfPage, white: Sequence[tuple[float, Word]]) -
     return hidden
 
 
-def _text_lines(words: Sequence[tuple[float, Word]]) -> list[PlacedLine]:
+def _text_lines(words: Sequence[DirectedWord]) -> list[PlacedLine]:
     """Return the lines of a page in the order in which they are drawn, each with its box on the page."""
-    lines: list[PlacedLine] = []
-    runs: list[list[tuple[float, Word]]] = []
+    return [_placed_line(run) for run in _runs(words)]
+
+
+def _runs(words: Sequence[DirectedWord]) -> list[list[DirectedWord]]:
+    runs: list[list[DirectedWord]] = []
     for degrees, word in words:
         before = runs[-1][-1] if runs else None
         if before is not None and before[0] == degrees and follows(before[1], word):
             runs[-1].append((degrees, word))
         else:
             runs.append([(degrees, word)])
-    for run in runs:
-        (degrees, first), last = run[0], run[-1][1]
-        size = max(word.size for _, word in run)
-        box = Box(min(first.x0, last.x0), first.base - 0.25 * size, max(first.x1, last.x1), first.base + 0.8 * size)
-        text = " ".join(word.text for _, word in run)
-        lines.append(PlacedLine(text, box.turned(-degrees) if degrees else box))
-    return lines
+    return runs
+
+
+def _placed_line(run: Sequence[DirectedWord]) -> PlacedLine:
+    (degrees, first), last = run[0], run[-1][1]
+    size = max(word.size for _, word in run)
+    box = Box(min(first.x0, last.x0), first.base - 0.25 * size, max(first.x1, last.x1), first.base + 0.8 * size)
+    text = " ".join(word.text for _, word in run)
+    return PlacedLine(text, box.turned(-degrees) if degrees else box)
+
+
+def _with_level_labels(words: list[DirectedWord], figures: Sequence[PdfFigure]) -> list[DirectedWord]:
+    """Return the words with the slanted labels of drawings, such as those below an axis, as level ones."""
+    if not figures or all(abs(slant(degrees)) <= MAX_SLANT_DEGREES for degrees, _ in words):
+        return words
+    leveled: list[DirectedWord] = []
+    for run in _runs(words):
+        (degrees, first), line = run[0], _placed_line(run)
+        inside = any(all(map(figure.box.contains, line.box.corners)) for figure in figures)
+        if abs(slant(degrees)) > MAX_SLANT_DEGREES and inside and first.size <= _MAX_LABEL_SIZE:
+            x, base = line.box.middle[0], line.box.top - first.size
+            leveled.append((0.0, replace(first, text=line.text, x0=x - 0.5, x1=x + 0.5, base=base, spaced=True)))
+        else:
+            leveled += run
+    return leveled
 
 
 def placed_words(page: pypdfium2.PdfPage) -> Iterator[tuple[str, Box, float]]:
@@ -168,8 +197,8 @@ class _TextReader:
     """
 
     def __init__(self, text: pypdfium2.PdfTextPage) -> None:
-        self.words: list[tuple[float, Word]] = []
-        self.white: list[tuple[float, Word]] = []
+        self.words: list[DirectedWord] = []
+        self.white: list[DirectedWord] = []
         self.visible = 0
         self.unmapped = 0
         self._text = text

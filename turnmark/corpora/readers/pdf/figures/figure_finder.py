@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +48,7 @@ _MIN_CONNECTORS = 0.5  # lines and arrowheads for each box of a diagram
 _MIN_ROW_WIDTH = 0.9  # of the group; so wide a box is a row
 _MIN_LINES_IN_ROWS = 0.8  # of the lines of text; then the group is a listing or a table with shaded rows
 _MIN_TEXT_LINES = 3
+_MIN_LISTING_SHARE = 0.05  # of an area that the words of a text in it cover; those of a legend cover less
 _EDGE_TOLERANCE = 3.0  # points
 _MIN_ALIGNED_SHARE = 0.7  # of the lines in an area, which begin at one edge; then it is a text
 _MAX_LINES_PER_PART = 3  # lines of text for each drawn part of a figure
@@ -60,7 +62,15 @@ _MAX_TITLE_LENGTH = 45  # characters of such a title
 _MAX_TITLE_SHIFT = 0.12  # of the side; from the middle of the side to the middle of the title
 _LABEL_OVERHANG = 30.0  # points by which a label may be beyond a side
 _MAX_LABEL_DISTANCE = 45.0  # points between a label and what is drawn
+_MIN_SLANTED_SIDE = 20.0  # points of either side of the box around a slanted label
 _LABEL_ROUNDS = 3  # numbers along the axis, its title, the title of the figure
+_MIN_STACKED_LABELS = 3  # in a column of labels at a side, such as the names of studies
+_STACK_GAP = 90.0  # points between a figure and a column of labels
+_MAX_STACK_OVERHANG = 2  # labels of such a column above and below what is drawn, such as its heading
+_MAX_STACK_STEP = 2.0  # of the usual distance between the labels of a column
+_MAX_PROSE_LABEL_LENGTH = 25  # characters on average; longer lines may be prose next to the figure
+_MAX_JUSTIFIED_DIFFERENCE = 1.0  # points between the widths of justified lines
+_MIN_PROSE_SHARE = 0.5  # of such lines, which begin in lower case or fill the column; then they are prose
 _MIN_SEPARATING_LENGTH = 35  # characters of a line that separates two figures
 _MARGIN = 3.0  # points around a figure
 
@@ -182,7 +192,7 @@ class _FigurePage:
     def _is_text(self, area: Box, parts: int) -> bool:
         """Return whether an area is text with a few lines around it: a listing, or lines that begin at one edge."""
         inside = [line for line in self._lines if area.contains(line.box.middle)]
-        if len(inside) < _MIN_TEXT_LINES:
+        if len(inside) < _MIN_TEXT_LINES or _text_share(area, inside) < _MIN_LISTING_SHARE:
             return False
         edges = Counter(round(line.box.left / _EDGE_TOLERANCE) for line in inside if len(line.text) > 3)
         aligned = max((edges[edge] + edges[edge + 1] for edge in edges), default=0)
@@ -293,7 +303,7 @@ class _BoxUse:
         wide, high = area.width, area.height
         rows = [b for b in boxes if b.width > _MIN_ROW_WIDTH * wide and b.height < high / 2]
         in_rows = sum(any(row.contains(middle) for row in rows) for middle in middles)
-        are_rows = bool(rows) and in_rows >= _MIN_LINES_IN_ROWS * len(middles)
+        are_rows = bool(rows and middles) and in_rows >= _MIN_LINES_IN_ROWS * len(middles)
         self.are_cells = are_rows or (self.have_text and _meet(filled[:_MAX_MEETING_BOXES]))
 
 
@@ -334,11 +344,55 @@ def _with_labels(box: Box, lines: Sequence[PlacedLine]) -> Box:
     labels = [line for line in lines if len(line.text) <= _MAX_LABEL_LENGTH and not begins_as_caption(line.text)]
     drawn = box
     for _ in range(_LABEL_ROUNDS):
-        wider = _bounding_box((box, *(label.box for label in labels if _is_label(label, box, drawn))))
+        near = [label for label in labels if _is_label(label, box, drawn)]
+        beside = [label for side in (0, 2) for label in _stacked_labels(box, drawn, labels, side)]
+        wider = _bounding_box((box, *(label.box for label in (*near, *beside))))
         if wider == box:
             break
         box = wider
     return Box(box.left - _MARGIN, box.bottom - _MARGIN, box.right + _MARGIN, box.top + _MARGIN)
+
+
+def _stacked_labels(box: Box, drawn: Box, lines: Sequence[PlacedLine], side: int) -> list[PlacedLine]:
+    """Return the column of labels next to a figure, which may be far longer than other labels.
+
+    Args:
+        side: index of the edge of the box next to them: 0 for the left one, 2 for the right one.
+    """
+    level = [line for line in lines if drawn.bottom <= line.box.middle[1] <= drawn.top]
+    beyond = [line for line in level if (line.box.right <= box.left if side == 0 else line.box.left >= box.right)]
+    nearest = min(beyond, key=lambda line: _gap(line.box, box), default=None)
+    if nearest is None or _gap(nearest.box, box) > _STACK_GAP:
+        return []
+    for edge in (0, 2):
+        column = [line for line in lines if abs(line.box[edge] - nearest.box[edge]) <= _EDGE_TOLERANCE]
+        stack = _run_of(nearest, sorted(column, key=lambda line: -line.box.top))
+        inside = sum(drawn.bottom <= line.box.middle[1] <= drawn.top for line in stack)
+        if inside >= max(_MIN_STACKED_LABELS, len(stack) - _MAX_STACK_OVERHANG) and not _is_prose(stack):
+            return stack
+    return []
+
+
+def _run_of(line: PlacedLine, column: Sequence[PlacedLine]) -> list[PlacedLine]:
+    """Return the lines of a column around one of them that follow each other at about the same distance."""
+    steps = sorted(above.box.top - below.box.top for above, below in pairwise(column))
+    runs: list[list[PlacedLine]] = [[column[0]]]
+    for above, below in pairwise(column):
+        if above.box.top - below.box.top <= _MAX_STACK_STEP * steps[len(steps) // 2]:
+            runs[-1].append(below)
+        else:
+            runs.append([below])
+    return next(run for run in runs if line in run)
+
+
+def _is_prose(lines: Sequence[PlacedLine]) -> bool:
+    """Return whether lines go on in each other, like those of the column next to a figure."""
+    if sum(len(line.text) for line in lines) <= _MAX_PROSE_LABEL_LENGTH * len(lines):
+        return False
+    widest = max(line.box.width for line in lines)
+    full = sum(line.box.width >= widest - _MAX_JUSTIFIED_DIFFERENCE for line in lines)
+    going_on = sum(line.text[:1].islower() for line in lines)
+    return max(full, going_on) >= _MIN_PROSE_SHARE * len(lines)
 
 
 def _is_label(line: PlacedLine, box: Box, drawn: Box) -> bool:
@@ -349,7 +403,10 @@ def _is_label(line: PlacedLine, box: Box, drawn: Box) -> bool:
         drawn: the box of the figure without labels.
     """
     gap = _gap(line.box, box)
-    if gap > _TITLE_GAP or _gap(line.box, drawn) > _MAX_LABEL_DISTANCE or not _is_beside(line.box, box):
+    # A slanted label below an axis reaches far down.
+    is_slanted = min(line.box.width, line.box.height) > _MIN_SLANTED_SIDE
+    is_beside = _is_beside(line.box._replace(bottom=line.box.top) if is_slanted else line.box, box)
+    if gap > _TITLE_GAP or _gap(line.box, drawn) > _MAX_LABEL_DISTANCE or not is_beside:
         return False
     if gap <= _LABEL_GAP:
         return True

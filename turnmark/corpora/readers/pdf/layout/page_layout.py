@@ -12,11 +12,17 @@ from turnmark.corpora.readers.pdf.layout.columns import MIN_LINE_LENGTH, columns
 from turnmark.corpora.readers.pdf.layout.contents import Contents
 from turnmark.corpora.readers.pdf.layout.dot_leaders import without_leaders
 from turnmark.corpora.readers.pdf.layout.running_headers import drop_running_headers
-from turnmark.corpora.readers.pdf.page.boxes import HAN, PdfColumn, PdfLine, Segment
+from turnmark.corpora.readers.pdf.page.boxes import HAN, PdfColumn, PdfLine, PdfTable, Segment
 from turnmark.corpora.readers.pdf.page.lines import lines_of, segments_of
 from turnmark.corpora.readers.pdf.page.page_records import DOWNWARD_DEGREES, PdfPage
 from turnmark.corpora.readers.pdf.tables.aligned_tables import with_aligned_tables
 from turnmark.corpora.readers.pdf.tables.ruled_tables import find_ruled_tables
+
+_MAX_DRAWING_SHARE = 0.6  # of the page; what covers more is a page with lines and boxes, such as a form
+
+_MAX_SHORT_LABEL = 45  # characters of the label of a drawing
+_MAX_LONG_LABELS = 2  # in a drawing; with more, it is text in boxes
+_MAX_CODE_SHARE = 0.1  # of the words in a drawing
 
 
 @dataclass
@@ -74,12 +80,44 @@ def _in_direction(page: PdfPage, degrees: int) -> PdfPage:
 
 
 def _columns(segments: Sequence[Segment], page: PdfPage) -> list[PdfColumn]:
-    tables, rest = find_ruled_tables(without_leaders(segments), page.rules)
+    labels, rest = _figure_labels(without_leaders(segments), page)
+    tables, rest = find_ruled_tables(rest, page.rules)
     runs_down = page.degrees == DOWNWARD_DEGREES and sum(bool(HAN.match(each.text)) for each in rest) > len(rest) / 2
     # Two tiers of such lines are level and short like cells, since a letter says more than a Latin one.
     length = MIN_LINE_LENGTH / 2 if runs_down else MIN_LINE_LENGTH
-    ordered = columns_in_order([*rest, *tables], min_length=length)
+    ordered = columns_in_order([*rest, *tables, *labels], min_length=length)
     return [with_aligned_tables(PdfColumn(lines_of(boxes))) for boxes in ordered]
+
+
+def _figure_labels(segments: Sequence[Segment], page: PdfPage) -> tuple[list[PdfTable], list[Segment]]:
+    """Return the labels of each drawing, row by row, and the segments outside the drawings.
+
+    Labels neither continue a caption or a paragraph, nor are they tables, headings or list items.
+    """
+    labels: list[PdfTable] = []
+    rest = list(segments)
+    for figure in page.figures:
+        box = page.upright(figure.box)
+        inside = [each for each in rest if box.contains(((each.x0 + each.x1) / 2, each.base))]
+        is_drawing = not figure.density and box.area <= _MAX_DRAWING_SHARE * page.width * page.height
+        if inside and is_drawing and _are_labels(inside):
+            texts: list[str] = []
+            for line in PdfColumn(lines_of(inside)).lines:
+                if texts and not any(map(str.isalpha, texts[-1] + line.text)):  # numbers along an axis
+                    texts[-1] += f" {line.text}"
+                else:
+                    texts.append(line.text)
+            labels.append(PdfTable([[text] for text in texts], box.left, box.right, box.bottom, box.top, terms=True))
+            taken = set(inside)
+            rest = [each for each in rest if each not in taken]
+    return labels, rest
+
+
+def _are_labels(segments: Sequence[Segment]) -> bool:
+    """Return whether texts are short, and not code: so they are labels rather than text in boxes."""
+    code = sum(word.mono for each in segments for word in each.words)
+    long = sum(len(each.text) > _MAX_SHORT_LABEL for each in segments)
+    return long <= _MAX_LONG_LABELS and code <= _MAX_CODE_SHARE * sum(len(each.words) for each in segments)
 
 
 def _drop_wordless_lines(column: PdfColumn) -> int:

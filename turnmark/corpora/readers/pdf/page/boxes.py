@@ -141,7 +141,7 @@ class PdfTable:
     x1: float
     y0: float
     y1: float
-    terms: bool = False  # not a table, but terms with explanations next to them
+    terms: bool = False  # not a table, but rows of text: terms with explanations next to them, or labels of a figure
 
     @property
     def base(self) -> float:

@@ -28,7 +28,7 @@ _CHAPTER = re.compile(
     re.IGNORECASE,
 )
 _CAPTION = re.compile(
-    r"(?:figure|fig\.|table|listing|algorithm|example|abbildung|tabelle)\s+[A-Z]?\d{1,3}(?:[.-]\d{1,3})*\s*[.:]",
+    r"(?:figure|fig\.|table|listing|algorithm|example|abbildung|tabelle)\s+[A-Z]?\d{1,3}(?:[.-]\d{1,3})*(?:\s*[.:]|\s+(?-i:[A-Z]))",
     re.IGNORECASE,
 )
 _ROMAN_NUMBER = re.compile(r"[IVXLC]{1,7}")
