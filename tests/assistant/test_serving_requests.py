@@ -21,9 +21,9 @@ from turnmark.assistant.serving.completions_api import (
     find_citations,
 )
 from turnmark.assistant.serving.completions_api import content as markdown_of
+from turnmark.assistant.serving.latest_answers import MAX_SENT_ANSWERS, SentAnswers
 from turnmark.assistant.serving.request_bodies import ChatRequest, RejectedRequest, parse_request, remove_footnotes
 from turnmark.assistant.serving.responses_api import ResponseForm
-from turnmark.assistant.serving.sent_answers import MAX_SENT_ANSWERS, SentAnswers
 from turnmark.assistant.types import AnswerMessage, Checks, Citation, Event, ProcedureStep, Reply
 from turnmark.core.errors import RequestError
 from turnmark.corpora.types import Message

@@ -16,7 +16,7 @@ from tests.docs.commandline import parsed
 from tests.docs.pages import Block, blocks
 from tests.docs.scene import Scene, inside
 from tests.served import ServerProcess, free_port
-from turnmark.assistant.serving.ratings import parse_rating
+from turnmark.assistant.serving.latest_answers import parse_rating
 
 PYTHON = [block for block in blocks() if block.kind == "python"]
 TOML = [block for block in blocks() if block.kind == "toml"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -191,7 +191,6 @@ def _build(
     carry_out: CarryOut = build_with_bar,
 ) -> None:
     """Carry out a checked build and report it."""
-    from turnmark.corpora.readers import NOT_DESCRIBED, describe_left_out, describe_unread
     from turnmark.retrieval.index.build import build_index
 
     report = carry_out(
@@ -208,19 +207,34 @@ def _build(
         _report_plan(report, request.as_json)
         return
     screen = Console(stderr=True)
-    for problem in report.problems[:MAX_SHOWN_PROBLEMS]:
-        screen.print(Text(f"skipped  {one_line(problem)}", style="yellow"), soft_wrap=True)
+    for note in build_notes(report):
+        screen.print(Text(note, style="yellow"), soft_wrap=True)
+    _report(report, request.as_json, err)
+
+
+def build_notes(report: BuildReport) -> Iterator[str]:
+    """Yield a line for each thing that a build skipped, left out or advises."""
+    from turnmark.corpora.readers import NOT_DESCRIBED, describe_left_out, describe_unread
+
+    yield from (f"skipped  {one_line(problem)}" for problem in report.problems[:MAX_SHOWN_PROBLEMS])
     if len(report.problems) > MAX_SHOWN_PROBLEMS:
-        screen.print(f"… and {len(report.problems) - MAX_SHOWN_PROBLEMS} more; --json lists them all")
+        yield f"… and {len(report.problems) - MAX_SHOWN_PROBLEMS} more; --json lists them all"
     left_out = {reason: count for reason, count in report.left_out.items() if reason != NOT_DESCRIBED}
     pictures = report.left_out[NOT_DESCRIBED]
     are = "1 picture is" if pictures == 1 else f"{pictures:,} pictures are"
     undescribed = f"{are} not described (--describe SPEC)" if pictures else ""
     remarks = map(str, report.remarks[:MAX_SHOWN_PROBLEMS])
     notes = (*remarks, undescribed, describe_left_out(left_out), describe_unread(report.unread), report.advice)
-    for note in filter(None, notes):
-        screen.print(Text(one_line(note), style="yellow"), soft_wrap=True)
-    _report(report, request.as_json, err)
+    yield from map(one_line, filter(None, notes))
+
+
+def build_counts(report: BuildReport) -> str:
+    """Return a line that says what an index contains after a build."""
+    counts = f"{report.documents} documents, {report.passages} passages, {len(report.problems)} skipped"
+    if report.unchanged:
+        return f"{report.name}: nothing has changed ({counts}; {report.seconds:.1f} s)"
+    work = f"{report.embedded} embedded, {report.kept} kept, {report.removed} removed"
+    return f"{report.name}: {counts}; {work}; {report.seconds:.1f} s"
 
 
 def _report_plan(report: BuildReport, as_json: bool) -> None:
@@ -244,12 +258,7 @@ def _report(report: BuildReport, as_json: bool, err: bool) -> None:
         known = f"{report.plan.cached:,} described before" if report.plan.cached else ""
         now = f"{report.described:,} described now{spent}" if report.plan.missing else ""
         typer.echo(f"{name}: {report.plan.pictures:,} pictures: {', '.join(filter(None, (now, known)))}", err=err)
-    counts = f"{report.documents} documents, {report.passages} passages, {len(report.problems)} skipped"
-    if report.unchanged:
-        typer.echo(f"{name}: nothing has changed ({counts}; {report.seconds:.1f} s)", err=err)
-    else:
-        work = f"{report.embedded} embedded, {report.kept} kept, {report.removed} removed"
-        typer.echo(f"{name}: {counts}; {work}; {report.seconds:.1f} s", err=err)
+    typer.echo(build_counts(report), err=err)
 
 
 def _check_build(request: BuildRequest, errors: ErrorCollector) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime
+from functools import partial
 from importlib.resources import files
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -18,9 +18,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import StreamingResponse
 
 from turnmark.assistant.serving.access_control import Guard
+from turnmark.assistant.serving.added_files import MAX_FILE_BYTES, AddedFiles
 from turnmark.assistant.serving.citation_pictures import cited_picture, parse_picture_request
 from turnmark.assistant.serving.completions_api import ReplyForm, json_bytes, json_response, rejection_response
-from turnmark.assistant.serving.ratings import RatedAnswers, parse_rating
+from turnmark.assistant.serving.document_views import describe_documents, explain_file, read_document
+from turnmark.assistant.serving.latest_answers import RatedAnswers, parse_rating
 from turnmark.assistant.serving.request_bodies import (
     ChatRequest,
     RejectedRequest,
@@ -28,69 +30,18 @@ from turnmark.assistant.serving.request_bodies import (
     parse_response_request,
 )
 from turnmark.assistant.serving.responses_api import ResponseForm
+from turnmark.assistant.serving.served_builds import ServedBuilds
 from turnmark.assistant.serving.served_models import ServedModel, ServedModels
 from turnmark.assistant.sessions.export import list_rows
-from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.assistant.types import Reply
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.corpora.readers import readers
+from turnmark.retrieval.index.build import build_again
 from turnmark.retrieval.index.index_api import Index
-from turnmark.retrieval.search.opened_index import StoredIndex
-from turnmark.retrieval.storage.passage_store import DocumentEntry
-
-MAX_LISTED_DOCUMENTS = 500
-
-FileState = Literal["current", "changed", "missing"]
-
-
-def describe_documents(index: Index, parameters: Mapping[str, str]) -> dict[str, Any]:
-    """List the documents of an index. With the parameter `words`, list those with a passage that contains all words."""
-    documents = index.documents(parameters.get("words", ""))
-    listed = documents[:MAX_LISTED_DOCUMENTS]
-    data = [{**each.model_dump(mode="json"), "state": _state(index, each)} for each in listed]
-    return {"object": "list", "data": data, "total": len(documents)}
-
-
-def read_document(index: Index, parameters: Mapping[str, str]) -> dict[str, Any]:
-    """Return the text of a document of an index; raise `RejectedRequest` if the index has no such document.
-
-    The parameter `start` is the offset of a citation. If a row of a large table is cited, which the text does not
-    contain, the rows around it are returned.
-    """
-    document, start = parameters.get("document", ""), parameters.get("start", "")
-    rows = index.rows_around(document, int(start)) if re.fullmatch(r"[0-9]{1,15}", start) else []
-    passages = rows or (index.store.of_document(document) if document else [])
-    if not passages:
-        raise RejectedRequest("the index has no such document", "document", 404, "no_document")
-    joined = join_passages(passages)
-    return {
-        "object": "document", "document": document, "title": joined.title, "path": joined.path, "date": joined.date,
-        "text": joined.shown_text,
-    }  # fmt: skip
-
-
-def _state(index: Index, entry: DocumentEntry) -> FileState:
-    """Return whether the file of a document is as it was when the index was built.
-
-    A file that was modified after the build counts as changed. Comparing its content would read the whole folder.
-    """
-    part = _part_of(index, entry)
-    file = part.source_file(entry.path) if part else None
-    if part is None or file is None:
-        return "missing"
-    try:
-        modified = file.stat().st_mtime
-    except OSError:
-        return "missing"
-    return "changed" if modified > datetime.fromisoformat(part.manifest.created).timestamp() else "current"
-
-
-def _part_of(index: Index, entry: DocumentEntry) -> StoredIndex | None:
-    """Return the index that contains a document; if several are searched, its id begins with the name of its index."""
-    name = entry.document.partition(":")[0] if len(index.parts) > 1 else ""
-    return index.part(name)
-
 
 PAGE_SCRIPTS = (
+    "vendor/markdown-it.umd.min.js",
+    "vendor/purify.min.js",
     "dom.js",
     "markdown.js",
     "basis.js",
@@ -98,6 +49,8 @@ PAGE_SCRIPTS = (
     "models.js",
     "conversations.js",
     "documents.js",
+    "reading.js",
+    "builds.js",
     "asking.js",
     "page.js",
 )
@@ -112,7 +65,13 @@ MAX_BODY_BYTES = 4_000_000
 
 
 def make_app(
-    models: ServedModels, host: str, token: str | None, on_ready: Callable[[], None], origins: Sequence[str] = ()
+    models: ServedModels,
+    builds: ServedBuilds,
+    added: AddedFiles,
+    host: str,
+    token: str | None,
+    on_ready: Callable[[], None],
+    origins: Sequence[str] = (),
 ) -> Any:
     """Make the ASGI application, which calls `on_ready` when it accepts requests; `origins` as in `Guard`."""
 
@@ -159,6 +118,7 @@ def make_app(
         return json_response({"status": "ok"})
 
     _add_page_routes(app, models, rated)
+    _add_build_routes(app, models, builds, added)
     return Guard(app, host, token, origins=origins)
 
 
@@ -168,16 +128,17 @@ def _add_page_routes(app: FastAPI, models: ServedModels, rated: RatedAnswers) ->
     def index(request: Request) -> Index:
         return models.indexes.index(models.find(request.query_params.get("model", "")).index)
 
-    @app.get("/v1/documents")
-    async def documents(request: Request) -> Response:
-        try:
-            return json_response(await run_in_threadpool(describe_documents, index(request), request.query_params))
-        except RequestError as error:
-            raise RejectedRequest(error.problems) from error
+    def add_view(path: str, view: Callable[[Index, Mapping[str, str]], dict[str, Any]]) -> None:
+        @app.get(path)
+        async def show(request: Request) -> Response:
+            try:
+                return json_response(await run_in_threadpool(view, index(request), request.query_params))
+            except RequestError as error:
+                raise RejectedRequest(error.problems) from error
 
-    @app.get("/v1/document")
-    async def document(request: Request) -> Response:
-        return json_response(await run_in_threadpool(read_document, index(request), request.query_params))
+    add_view("/v1/documents", describe_documents)
+    add_view("/v1/document", read_document)
+    add_view("/v1/why", explain_file)
 
     @app.get("/v1/picture")
     async def picture(request: Request) -> Response:
@@ -209,6 +170,36 @@ def _add_page_routes(app: FastAPI, models: ServedModels, rated: RatedAnswers) ->
         app.add_route(path, _page_endpoint(file, kind))
 
 
+def _add_build_routes(app: FastAPI, models: ServedModels, builds: ServedBuilds, added: AddedFiles) -> None:
+    """Add the routes by which files are added and removed and indexes are brought up to date."""
+
+    @app.get("/v1/build")
+    async def state() -> Response:
+        files = await run_in_threadpool(added.names)
+        about = {"index": added.index, "files": files, "suffixes": sorted(readers()), "max_bytes": MAX_FILE_BYTES}
+        return json_response({"object": "build", **builds.state().model_dump(), "added": about})
+
+    @app.post("/v1/build")
+    async def update(request: Request) -> Response:
+        await _read_body(request)
+        for part in models.indexes.parts():
+            builds.order(part.name, partial(build_again, part.manifest))
+        return json_response({"object": "build", **builds.state().model_dump()})
+
+    @app.post("/v1/files")
+    async def add(request: Request) -> Response:
+        _check_kind(request, "application/octet-stream")
+        name = await added.add(request.query_params.get("name", ""), _pieces(request))
+        builds.order(added.index, added.build)
+        return json_response({"object": "file", "name": name, "index": added.index}, 201)
+
+    @app.delete("/v1/files")
+    async def remove(request: Request) -> Response:
+        added.remove(request.query_params.get("name", ""))
+        builds.order(added.index, added.build if added.names() else None)
+        return json_response({"object": "file", "deleted": True})
+
+
 def _page_endpoint(file: str, kind: str) -> Callable[[Request], Any]:
     content = files("turnmark.assistant.serving").joinpath("page", file).read_bytes()
 
@@ -234,22 +225,28 @@ def _model_object(model: ServedModel) -> dict[str, Any]:
 
 
 async def _read_body(request: Request) -> bytes:
-    """Read a JSON request body.
-
-    A form or plain text is refused, since a page of another site could send these without a CORS preflight.
-    """
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise RejectedRequest("expected Content-Type: application/json", status=415)
+    """Read a JSON request body."""
+    _check_kind(request, "application/json")
     body = bytearray()
+    async for piece in _pieces(request):
+        body += piece
+        if len(body) > MAX_BODY_BYTES:
+            raise RejectedRequest(f"the request is larger than {MAX_BODY_BYTES} bytes", status=413)
+    return bytes(body)
+
+
+def _check_kind(request: Request, expected: str) -> None:
+    """Refuse a body of another type: a page of another site could send a form or text without a CORS preflight."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != expected:
+        raise RejectedRequest(f"expected Content-Type: {expected}", status=415)
+
+
+async def _pieces(request: Request) -> AsyncIterator[bytes]:
     try:
         async for piece in request.stream():
-            body += piece
-            if len(body) > MAX_BODY_BYTES:
-                raise RejectedRequest(f"the request is larger than {MAX_BODY_BYTES} bytes", status=413)
+            yield piece
     except ClientDisconnect:
         raise RejectedRequest("the client closed the connection before its request was complete") from None
-    return bytes(body)
 
 
 async def _send_reply(

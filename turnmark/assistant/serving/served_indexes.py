@@ -12,7 +12,7 @@ from turnmark.assistant.turn.reopen import up_to_date
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError, unknown_name
 from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.retrieval.index.index_api import Index
-from turnmark.retrieval.search.opened_index import split_names
+from turnmark.retrieval.search.opened_index import StoredIndex, split_names
 from turnmark.retrieval.types import Query
 
 _MAX_NAME_CHARS = 80
@@ -52,7 +52,7 @@ class ServedIndexes:
         It shares their open files. If the newest generations cannot be joined, the older ones are searched.
         """
         singles = [self.index(name) for name in self.names]
-        parts = [part for index in singles for part in index.parts]
+        parts = self.parts()
         if joint.index is not None and all(old is new for old, new in zip(joint.index.parts, parts, strict=True)):
             return joint
         try:
@@ -63,6 +63,17 @@ class ServedIndexes:
         except TurnmarkError:
             return joint
         return newest
+
+    def parts(self) -> list[StoredIndex]:
+        """Return the stored indexes."""
+        return [part for name in self.names for part in self.index(name).parts]
+
+    def warm_up(self) -> None:
+        """Search every index once, which opens its files."""
+        for name in self.choices:
+            retriever = self.assistant(name).retriever
+            if retriever is not None:
+                retriever.search([Query(text="first")], 1)
 
     def name(self, requested: str) -> str:
         """Return the name of the requested index, or the name of all indexes together if none was requested.

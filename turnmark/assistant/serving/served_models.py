@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, count
 
 from turnmark.assistant.config import EXTRACTIVE_SPEC, AssistantConfig
 from turnmark.assistant.llm.calls.protocols import Generator, traits_of
 from turnmark.assistant.llm.generators.registry import argument_without_folders, open_generator
+from turnmark.assistant.serving.latest_answers import SentAnswers
 from turnmark.assistant.serving.request_bodies import ChatRequest, RejectedRequest, short_name
-from turnmark.assistant.serving.sent_answers import SentAnswers
 from turnmark.assistant.serving.served_indexes import ServedIndexes, open_indexes
 from turnmark.assistant.serving.turn_threads import Turns, turns_at_once
 from turnmark.assistant.turn.assistant import Assistant
@@ -19,7 +19,6 @@ from turnmark.assistant.turn.reopen import reopen_assistant
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.specs import Spec, parse_spec
-from turnmark.retrieval.types import Query
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class ServedModel:
     generator: str
     assistant: Callable[[], Assistant]
     turns: Turns
-    sent: SentAnswers = field(default_factory=SentAnswers)
+    sent: SentAnswers
 
     async def events(self, request: ChatRequest) -> AsyncGenerator[Event | Reply | RejectedRequest | None, None]:
         """Run a turn, as `Turns.events` does; earlier answers of this model come with their sources."""
@@ -70,24 +69,36 @@ class ServedModels:
     """
 
     def __init__(
-        self, indexes: ServedIndexes, generators: Sequence[ServedGenerator], hides_details: bool = False
+        self,
+        indexes: ServedIndexes,
+        generators: Sequence[ServedGenerator],
+        hides_details: bool = False,
+        config: AssistantConfig = AssistantConfig(),
     ) -> None:
-        self.indexes, self._generators = indexes, generators
-        self._derived: dict[tuple[str, str], tuple[Assistant, Assistant]] = {}
+        self._generators, self._config = generators, config
         self._turns = {
             each.name: Turns(turns_at_once(each.generator), each.name if hides_details else "") for each in generators
         }
         self._models: dict[str, ServedModel] = {}
-        for generator in generators:
-            for index in indexes.choices:
-                name = f"{index}/{generator.name}" if len(generators) > 1 else index
-                self._models[name] = self._model(name, index, generator)
+        self.serve(indexes)
 
-    def _model(self, name: str, index: str, generator: ServedGenerator) -> ServedModel:
+    def serve(self, indexes: ServedIndexes) -> None:
+        """Serve these indexes instead of the earlier ones; models with the same name keep their earlier answers."""
+        self.indexes, earlier = indexes, self._models
+        self._derived: dict[tuple[str, str], tuple[Assistant, Assistant]] = {}
+        models: dict[str, ServedModel] = {}
+        for generator in self._generators:
+            for index in indexes.choices:
+                name = f"{index}/{generator.name}" if len(self._generators) > 1 else index
+                sent = earlier[name].sent if name in earlier else SentAnswers()
+                models[name] = self._model(name, index, generator, sent)
+        self._models = models
+
+    def _model(self, name: str, index: str, generator: ServedGenerator, sent: SentAnswers) -> ServedModel:
         def assistant() -> Assistant:
             return self._assistant(index, generator)
 
-        return ServedModel(name, index, generator.name, assistant, self._turns[generator.name])
+        return ServedModel(name, index, generator.name, assistant, self._turns[generator.name], sent)
 
     def _assistant(self, index: str, generator: ServedGenerator) -> Assistant:
         """Return the assistant of a model; assistants over one index share its open files."""
@@ -106,6 +117,16 @@ class ServedModels:
         """All models; the first one is the default."""
         return list(self._models.values())
 
+    def reopen(self, names: Sequence[str], on_problem: Callable[[str], None]) -> None:
+        """Open indexes with the configuration of the server, and serve them once they can be searched."""
+        first = self._generators[0]
+        opened = ServedIndexes({})
+        if names:
+            config = self._config.model_copy(update={"index": ",".join(names), "generator": first.spec})
+            opened = open_indexes(config, first.generator, ErrorCollector(), on_problem)
+            opened.warm_up()
+        self.serve(opened)
+
     @property
     def generators(self) -> list[str]:
         """The names of the language models, the default first."""
@@ -117,6 +138,9 @@ class ServedModels:
         Raises:
             RejectedRequest: no model has this name.
         """
+        if not self._models:
+            message = "no document is indexed yet; ask again when the index is built, or add documents on the page"
+            raise RejectedRequest(message, status=503, code="no_index")
         if not name:
             return self.models[0]
         if name in self._models:
@@ -148,10 +172,7 @@ class ServedModels:
 
         Without this, the first client would wait for them, and their errors would appear late.
         """
-        for name in self.indexes.choices:
-            retriever = self.indexes.assistant(name).retriever
-            if retriever is not None:
-                retriever.search([Query(text="first")], 1)
+        self.indexes.warm_up()
         for generator in self._generators:
             if generator.generator is not None:
                 traits_of(generator.generator).make_ready()
@@ -172,7 +193,9 @@ def open_models(
     on_problem: Callable[[str], None],
     hides_details: bool = False,
 ) -> ServedModels:
-    """Open every index of a configuration and every language model. Raise all problems, including those in `errors`.
+    """Open every index of a configuration, which may have none yet, and every language model.
+
+    Raise all problems, including those in `errors`.
 
     Args:
         specs: the generators, the default first.
@@ -184,8 +207,17 @@ def open_models(
             errors.add(f"--generator {spec} is given twice; leave one out")
     opened = open_generators(specs, errors)
     first = next((each.generator for each in opened if each.spec == specs[0]), None)
-    indexes = open_indexes(config.model_copy(update={"generator": specs[0]}), first, errors, on_problem)
-    models = ServedModels(indexes, opened, hides_details)
+    config = config.model_copy(update={"generator": specs[0]})
+    if config.index:
+        indexes = open_indexes(config, first, errors, on_problem)
+    else:
+        for each in opened:  # an index follows; a mistake is reported before it is built
+            errors.collect(
+                Assistant.from_config, config.model_copy(update={"generator": each.spec}), generator=each.generator
+            )
+        errors.raise_all()
+        indexes = ServedIndexes({})
+    models = ServedModels(indexes, opened, hides_details, config)
     models.check()
     return models
 

@@ -31,7 +31,7 @@ def unread_file_note(index: Index, question: str, language: str, hits: Sequence[
     wanted = [stemmed for word in content_words(question, language) if (stemmed := stems(word, language))]
     shown = {PurePosixPath(hit.passage.document).stem for hit in hits}
     best, best_count = ("", ""), min(MIN_NAME_WORDS, len(wanted)) - 1
-    for file, reason in (entry for part in index.parts for entry in _unread_files(part, language)):
+    for file, reason in (entry for part in index.parts for entry in unread_files(part, language)):
         name = PurePosixPath(file).stem
         parts = _BETWEEN_WORDS.split(name)
         found = stems(f"{' '.join(parts)} {''.join(parts)}", language)  # a compound may be written in parts
@@ -44,7 +44,7 @@ def unread_file_note(index: Index, question: str, language: str, hits: Sequence[
     return in_language(UNREAD_FILE_TEXT, language).replace("{reason}", reason).replace("{file}", file)
 
 
-def _unread_files(index: StoredIndex, language: str) -> Iterator[tuple[str, str]]:
+def unread_files(index: StoredIndex, language: str) -> Iterator[tuple[str, str]]:
     """Yield the files of which an index has no document, with the reason."""
     unknown_type = in_language(UNREAD_TYPE_TEXT, language)
     for file in index.manifest.unread_files:

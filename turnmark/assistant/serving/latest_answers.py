@@ -1,9 +1,15 @@
-"""Ratings of served answers, which are stored as the command `/rate` of a chat stores them."""
+"""The latest answers of a server, in memory: by their text, which clients send back, and by id, to be rated.
+
+Ratings are stored as the command `/rate` of a chat stores them, and as questions for `turnmark check`.
+"""
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
 
 from pydantic import Field, ValidationError
 
@@ -11,12 +17,49 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.serving.request_bodies import RejectedRequest, rejection_of
 from turnmark.assistant.sessions.conversation import Rating, SessionBegan, TurnAnswered, TurnRated
 from turnmark.assistant.sessions.session_files import ChatSession, new_session, resume_session, session_names
-from turnmark.assistant.types import Reply
+from turnmark.assistant.types import AnswerMessage, Reply
+from turnmark.core.home import home, write_atomic
 from turnmark.core.record import Record
+from turnmark.corpora.text.segmentation import strip_citations, words
+from turnmark.corpora.types import Message
 
+MAX_SENT_ANSWERS = 500
+"""Number of answers whose sources are kept; of older ones only the text is known."""
 MAX_REMEMBERED_ANSWERS = 500
 """Number of answers that can still be rated; older ones are forgotten."""
 _MAX_EARLIER_ANSWERS = 100
+
+
+class SentAnswers:
+    """The latest answers of one served model, in memory.
+
+    An answer is found by its words, since clients change marks, escapes and spaces.
+    """
+
+    def __init__(self) -> None:
+        self._replies: OrderedDict[str, Reply] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def remember(self, reply: Reply) -> None:
+        """Keep a reply by the text of its answer; the oldest ones are forgotten."""
+        with self._lock:
+            self._replies[_key(reply.answer)] = reply
+            self._replies.move_to_end(_key(reply.answer))
+            while len(self._replies) > MAX_SENT_ANSWERS:
+                self._replies.popitem(last=False)
+
+    def recall(self, history: Iterable[Message]) -> tuple[Message, ...]:
+        """Return the messages of a client; answers that were sent from here get their replies."""
+        messages = []
+        for message in history:
+            with self._lock:
+                reply = self._replies.get(_key(message.content)) if message.role == "assistant" else None
+            messages.append(AnswerMessage(content=message.content, reply=reply) if reply else message)
+        return tuple(messages)
+
+
+def _key(answer: str) -> str:
+    return " ".join(words(strip_citations(answer)))
 
 
 class RatingRequest(Record):
@@ -73,6 +116,7 @@ class RatedAnswers:
                 session.record(TurnRated(turn=turn, rating=request.rating))
             finally:
                 session.close()
+            self._keep_questions(session.name, request, config.index)
             return session.name
 
     def _session(self, name: str, config: AssistantConfig) -> ChatSession:
@@ -90,3 +134,26 @@ class RatedAnswers:
         turn = session.conversation.turns + 1
         session.record(TurnAnswered(turn=turn, question=question, reply=reply))
         self._turns[session.name, identity] = turn
+
+    def _keep_questions(self, session: str, request: RatingRequest, index: str) -> None:
+        """Write the rated question and those before it to the file of the index that `check --questions` reads."""
+        path = home() / "feedback" / f"{index.replace(',', '+')}.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+        rows = {(row["conversation"], row["order"]): row for row in map(json.loads, filter(None, lines))}
+        for identity in (*request.before, request.answer):
+            if (order := self._turns.get((session, identity))) and identity in self._answers:
+                _, question, reply = self._answers[identity]
+                row = {"question": question, "conversation": session, "order": order}
+                if identity == request.answer:
+                    rows[session, order] = row | (_right_reply(reply) if request.rating == "good" else {})
+                else:
+                    rows.setdefault((session, order), row)
+        write_atomic(path, "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows.values()))
+
+
+def _right_reply(reply: Reply) -> dict[str, Any]:
+    """Return what a reply must contain to be as good as this one, as columns of a file of questions."""
+    if reply.decision == "unknown":
+        return {"unanswerable": "yes"}
+    document = reply.citations[0].document if reply.citations else ""
+    return {"answer": strip_citations(reply.answer), "document": document}

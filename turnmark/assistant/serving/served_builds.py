@@ -1,0 +1,162 @@
+"""Builds in the background of a server. Each index is served as soon as it can be asked by words."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from typing import Literal
+
+from turnmark.assistant.repl.background_build import STATUS_SECONDS, BackgroundBuild, BuildStopped
+from turnmark.assistant.serving.served_models import ServedModels
+from turnmark.core.console import Progress, shown_progress
+from turnmark.core.errors import TurnmarkError
+from turnmark.core.record import Record
+from turnmark.core.untrusted import one_line
+from turnmark.retrieval.commands import build_counts, build_notes
+from turnmark.retrieval.index.build import BuildReport
+from turnmark.retrieval.index.components import remove_index
+from turnmark.retrieval.index.folder_watch import Watches
+
+QUIET_SECONDS = 1.0
+"""Time without another order after which a build begins, so that files that arrive together are indexed together."""
+
+Build = Callable[[Progress], BuildReport]
+
+
+class BuildState(Record):
+    """What a server builds, or what became of its last build."""
+
+    state: Literal["idle", "building", "failed"]
+    index: str = ""
+    text: str = ""
+    notes: tuple[str, ...] = ()
+
+
+class _SharedProgress:
+    """Progress that is reported to a bar in the terminal and to the status of the build, which may end it."""
+
+    def __init__(self, *shown: Progress) -> None:
+        self._shown = shown
+
+    def start(self, phase: str, total: int | None) -> None:
+        for each in self._shown:
+            each.start(phase, total)
+
+    def advance(self, n: int = 1) -> None:
+        for each in self._shown:
+            each.advance(n)
+
+    def tell(self, text: str) -> None:
+        for each in self._shown:
+            each.tell(text)
+
+
+class ServedBuilds:
+    """Carries out the builds of a server one after the other, in a thread.
+
+    Args:
+        say: called in that thread with each line for the terminal.
+        watches: whether the folder of each index is watched.
+    """
+
+    def __init__(self, models: ServedModels, say: Callable[[str], None], watches: bool = False) -> None:
+        self._models, self._say = models, say
+        self._orders: SimpleQueue[str] = SimpleQueue()
+        self._waiting: dict[str, tuple[float, Build | None]] = {}
+        """The last order for each index whose build has not begun, with its time."""
+        self._lock, self._closed = threading.Lock(), threading.Event()
+        self._current: tuple[str, BackgroundBuild] | None = None
+        self._last = BuildState(state="idle")
+        self._watches: dict[str, Watches] | None = {} if watches else None
+        self._thread = threading.Thread(target=self._work, name="turnmark-builds", daemon=True)
+
+    def start(self) -> None:
+        """Begin with the builds that were ordered."""
+        self._watch()
+        self._thread.start()
+
+    def order(self, index: str, build: Build | None) -> None:
+        """Build an index when the builds before it have ended, or remove it. The last order before that counts."""
+        with self._lock:
+            is_new = index not in self._waiting
+            self._waiting[index] = time.monotonic(), build
+        if is_new:
+            self._orders.put(index)
+
+    def state(self) -> BuildState:
+        """Return what is being built, or how the last build ended."""
+        with self._lock:
+            if self._current is not None:
+                name, building = self._current
+                return BuildState(state="building", index=name, text=building.status.describe())
+            if self._waiting:
+                return BuildState(state="building", index=next(iter(self._waiting)), text="new files are waiting")
+            return self._last
+
+    def close(self) -> None:
+        """Stop. The next build continues one that was stopped."""
+        self._closed.set()
+        self._orders.put("")
+        current = self._current
+        if current is not None:
+            current[1].stop()
+        for watch in (self._watches or {}).values():
+            watch.__exit__()
+
+    def _work(self) -> None:
+        while (name := self._orders.get()) and not self._closed.is_set():
+            while time.monotonic() - self._waiting[name][0] < QUIET_SECONDS and not self._closed.is_set():
+                time.sleep(STATUS_SECONDS)
+            with self._lock:
+                _, build = self._waiting.pop(name)
+                building = BackgroundBuild(partial(_build_with_bar, build)) if build else None
+                self._current = (name, building) if building else None
+            last = self._outcome(name, building)
+            with self._lock:
+                self._current, self._last = None, last
+            for line in filter(None, (*last.notes, last.text)):
+                self._say(line)
+            self._watch()
+
+    def _outcome(self, name: str, building: BackgroundBuild | None) -> BuildState:
+        """Wait for a build, and serve the index when it can be asked; return how the build ended."""
+        try:
+            if building is None:
+                self._models.reopen([each for each in self._models.indexes.names if each != name], self._say)
+                remove_index(name)
+                return BuildState(state="idle", index=name, text=f"{name}: no document is left")
+            while building.is_running:
+                building.wait(STATUS_SECONDS)
+                if building.status.can_be_asked and building.is_running:
+                    self._serve(name)
+            report = building.report()
+            self._serve(name)
+            return BuildState(state="idle", index=name, text=build_counts(report), notes=tuple(build_notes(report)))
+        except BuildStopped:
+            return BuildState(state="idle", index=name)
+        except TurnmarkError as error:
+            return BuildState(state="failed", index=name, text=f"{name}: {one_line(error)}")
+        except Exception as error:  # a bug in a reader or a plug-in must not end the server
+            return BuildState(state="failed", index=name, text=f"{name}: the build failed ({type(error).__name__})")
+
+    def _serve(self, name: str) -> None:
+        if name not in self._models.indexes.names:
+            self._models.reopen([*self._models.indexes.names, name], self._say)
+            self._say(f"{name} can be asked")
+
+    def _watch(self) -> None:
+        """Watch the folders of the indexes that are served and not watched yet."""
+        if self._watches is None:
+            return
+        for name in self._models.indexes.names:
+            if name not in self._watches:
+                self._watches[name] = Watches(self._models.indexes.index(name), self._say, advised=True)
+                self._watches[name].__enter__()
+
+
+def _build_with_bar(build: Build, status: Progress) -> BuildReport:
+    with shown_progress() as bar:
+        return build(_SharedProgress(bar, status))
