@@ -1,7 +1,8 @@
-"""Make `docs/report.png`, the page of MTRAG's demo split, and `docs/serve.png`, the page of `turnmark serve` in a
-conversation over the demo documents.
+"""Make `docs/report.png`, the page of MTRAG's demo split, and three pictures of the page of `turnmark serve`.
 
-python docs/picture.py [report.png|serve.png]
+They show a conversation over the demo documents (`serve.png`), a cited document and the table of documents.
+
+python docs/picture.py [report.png|serve.png|reading.png|documents.png]…
 
 Pages are drawn by a Chromium on PATH, which is driven as the tests drive it.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import base64
 import io
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,18 +26,16 @@ sys.path.insert(0, str(HERE.parent))
 if TYPE_CHECKING:
     from tests.evaluation.chromium import Page
 
-HEIGHT, TALL, SERVED = 900, 2_480, 1_500  # pixels of the screen, and of the picture at most
+HEIGHT, TALL, SERVED, SCREEN = 900, 2_480, 1_500, 760  # pixels of the screen, and of the picture at most
 QUESTIONS = ("How do I bake sourdough the way the Anvick Bakehouse does it?", "And how often is the dough folded?")
 SAMPLE = 2  # has earlier turns, and an answer that cites
 
 
 def main() -> None:
     """Make the pictures that are named; all of them where none is."""
-    wanted = sys.argv[1:] or ["report.png", "serve.png"]
-    if "report.png" in wanted:
-        page()
-    if "serve.png" in wanted:
-        served()
+    makers = {"report.png": page, "serve.png": served, "reading.png": reading, "documents.png": documents}
+    for name in sys.argv[1:] or makers:
+        makers[name]()
 
 
 def turnmark(words: list[str], **more: str) -> str:
@@ -82,6 +82,47 @@ def served() -> None:
         shown.run("[...document.querySelectorAll('.turn:last-child details')].forEach((one) => { one.open = true; })")
         shown.run("document.querySelectorAll('header, #composer').forEach((one) => { one.style.position = 'static'; })")
         taken(shown, "serve.png", SERVED)
+
+
+def reading() -> None:
+    """Draw a sheet that an answer cites, opened beside the conversation."""
+    with harbor("reading.png") as shown:
+        shown.run("fillField('What is the fare of the ferry that leaves at 18:05?'); send()")
+        shown.wait(lambda: shown.run("document.querySelectorAll('.foot').length"))
+        shown.run("document.querySelector('.cite').click()")
+        shown.wait(lambda: shown.run("document.querySelectorAll('#reader .exact').length"))
+        taken(shown, "reading.png", SCREEN)
+
+
+def documents() -> None:
+    """Draw the table of documents after a file was added."""
+    with harbor("documents.png") as shown:
+        text = json.dumps("# Opening hours\n\nThe harbor office is open from 7 to 19.")
+        shown.run(f"openLibrary(); addFiles([{{ file: new File([{text}], 'hours.md'), name: 'office/hours.md' }}])")
+        shown.wait(lambda: "hours.md" in shown.run("document.getElementById('listed').innerText"))
+        shown.run("document.getElementById('why').open = true")
+        shown.run("document.getElementById('why-file').value = 'tides.numbers'")
+        shown.run("document.getElementById('why-form').requestSubmit()")
+        shown.wait(lambda: shown.run("document.getElementById('why-said').textContent"))
+        taken(shown, "documents.png", SCREEN)
+
+
+@contextmanager
+def harbor(name: str) -> Iterator[Page]:
+    """Serve a folder with a guide, a sheet, a mail and a file that is not read, and open the page when it is built."""
+    from tests.assistant.serving import serving
+    from tests.conftest import DEMO
+
+    folder = Path(tempfile.mkdtemp()) / "harbor"
+    shutil.copytree(DEMO / "files", folder)
+    mail = "From: Ida <ida@example.org>\nSubject: Berth 4\nDate: Mon, 2 Jun 2025 10:00 +0000\n\n"
+    (folder / "berth.eml").write_text(f"{mail}Hello Ole,\nberth 4 is closed until Friday.\n", encoding="utf-8")
+    (folder / "tides.numbers").write_bytes(b"\0")
+    flags = (str(folder), "--retriever", "bm25")
+    with serving(Path(tempfile.mkdtemp()), *flags, indexes=()) as server, screen(name) as shown:
+        shown.open(f"{server.url}/", 1280, SCREEN)
+        shown.wait(lambda: shown.run("document.title.startsWith('harbor')"))
+        yield shown
 
 
 @contextmanager

@@ -18,9 +18,10 @@ from rich.console import Console
 
 from tests.patience import PATIENCE
 from turnmark.assistant.repl import prompt_during_build
+from turnmark.assistant.repl.background_build import BuildStatus, BuildStopped
 from turnmark.assistant.repl.chat_commands import COMMANDS
 from turnmark.assistant.repl.chat_loop import prompt_session
-from turnmark.assistant.repl.prompt_during_build import BuildStatus, BuildStopped, PromptDuringBuild
+from turnmark.assistant.repl.prompt_during_build import PromptDuringBuild
 from turnmark.core.console import Progress
 from turnmark.core.errors import TurnmarkError
 from turnmark.retrieval.index.build import BuildReport

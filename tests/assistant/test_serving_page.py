@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,7 @@ from PIL import Image
 from tests.assistant.manual import write_manual
 from tests.assistant.notes import notes
 from tests.assistant.serving import Server, said, serving, write_token
+from tests.conftest import DEMO
 from tests.drawn import DescribesPictures, draw_bars
 from tests.evaluation.chromium import WHY, Page, browser, found
 from tests.patience import PATIENCE
@@ -22,6 +24,7 @@ pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.skipif(found() i
 
 TOKEN = "a-token-for-the-page"
 EVIL = "<img src=https://example.org/x onerror='window.evil = 1'><script>window.evil = 2</script>"
+MAIL = "From: Ann <ann@example.org>\nTo: Bob <bob@example.org>\nSubject: Kettle\n\nHello Bob,\nuse vinegar.\n\n> How?\n"
 ANSWER = (
     f"**Lay** the stone in `water` first. [1] Then {EVIL} draw the blade. [1]\n\n"
     "1. Lay the stone in water. [1]\n2. Draw the blade over it. [1]"
@@ -114,12 +117,16 @@ def test_conversation_with_the_keyboard_alone(server, endpoint, chromium, tmp_pa
     assert (text(chromium, ".said strong"), text(chromium, ".said code")) == ("Lay", "water")
     assert count(chromium, ".said ol li") == 2
     assert "answer" in text(chromium, ".foot")
-    # A mark opens its source, which is shown as text.
+    # A mark opens its document at the passage. HTML in it is shown as text.
     chromium.run("document.querySelector('.cite').focus(); 1")
     enter(chromium)
-    chromium.wait(lambda: "draw the blade" in text(chromium, ".source.found blockquote"))
-    assert EVIL in text(chromium, ".source.found blockquote")
-    assert "knife.md" in text(chromium, ".source .where")
+    chromium.wait(lambda: "draw the blade" in text(chromium, "#reader-body .passage.exact"))
+    assert EVIL in text(chromium, "#reader-body .passage.exact code")
+    assert text(chromium, "#reader-body h1").startswith("Knives")
+    assert "knife.md" in text(chromium, "#reader-place")
+    escape(chromium)
+    chromium.wait(lambda: chromium.run("document.activeElement.className") == "cite")
+    assert "knife.md" in str(chromium.run("document.querySelector('.source .where').textContent"))
     chromium.run("document.querySelectorAll('details.more').forEach((one) => { one.open = true; })")
     chromium.wait(lambda: text(chromium, ".trace"))
     trace = text(chromium, ".trace")
@@ -156,12 +163,11 @@ def test_source_in_a_pdf_shows_its_page_with_the_passage_marked(tmp_path, monkey
         done(chromium)
         chromium.run("document.querySelector('.cite').focus(); 1")
         enter(chromium)
-        chromium.wait(lambda: count(chromium, ".source.found img.page"))
+        chromium.wait(lambda: count(chromium, "#reader img.page"))
         chromium.wait(lambda: chromium.run("document.querySelector('img.page').naturalWidth") == 1200)
         assert chromium.run("document.querySelector('img.page').alt").endswith("of wheel.pdf, with the passage marked")
-        below = "document.querySelector('img.page').getBoundingClientRect().top < innerHeight / 2"
-        chromium.wait(lambda: chromium.run(below), seconds=5)
         assert all(url.startswith((running.url, f"blob:{running.url}")) for url in chromium.asked)
+        chromium.wait(lambda: chromium.run("document.getElementById('reader-body').scrollTop"))
         picture = chromium.picture(tmp_path / "page.png")
         assert HIGHLIGHT_COLOR in {colour for _, colour in Image.open(picture).convert("RGB").getcolors(10**7) or []}
 
@@ -179,9 +185,9 @@ def test_source_that_describes_a_picture_shows_it(tmp_path, monkeypatch, chromiu
         done(chromium)
         chromium.run("document.querySelector('.cite').focus(); 1")
         enter(chromium)
-        chromium.wait(lambda: count(chromium, ".source.found img.page"))
+        chromium.wait(lambda: count(chromium, "#reader img.page"))
         chromium.wait(lambda: chromium.run("document.querySelector('img.page').naturalWidth") == 160)
-        assert "described by eyes" in chromium.run("document.querySelector('.source.found').textContent")
+        assert "described by eyes" in text(chromium, "#reader-body")
         assert chromium.run("window.evil") is None
         assert all(url.startswith((running.url, f"blob:{running.url}")) for url in chromium.asked)
 
@@ -209,16 +215,16 @@ def test_computed_source_shows_its_statement_and_rows(tmp_path, monkeypatch, end
         assert text(chromium, "details.calls > summary") == "1 computation"
         chromium.run("document.querySelector('.cite').focus(); 1")
         enter(chromium)
-        chromium.wait(lambda: count(chromium, ".source.found .basis"))
-        assert text(chromium, ".source.found .basis pre") == statement
-        assert text(chromium, ".source.found .basis h4").split("|") == ["Computed with", "Rests on 6 rows of orders"]
-        assert count(chromium, ".source.found .basis tbody tr") == 6
-        assert "10.50 €" in text(chromium, ".source.found .basis td")
-        assert EVIL in text(chromium, ".source.found .basis td")
+        chromium.wait(lambda: count(chromium, "#reader .basis"))
+        assert text(chromium, "#reader .basis pre") == statement
+        assert text(chromium, "#reader .basis h4").split("|") == ["Computed with", "Rests on 6 rows of orders"]
+        assert count(chromium, "#reader .basis tbody tr") == 6
+        assert "10.50 €" in text(chromium, "#reader .basis td")
+        assert EVIL in text(chromium, "#reader .basis td")
         chromium.run(
             "URL.createObjectURL = (blob) => { blob.text().then((rows) => { window.rows = rows; }); return '#'; }; 1"
         )
-        chromium.run("document.querySelector('.source.found .basis .save').click()")
+        chromium.run("document.querySelector('#reader .basis .save').click()")
         chromium.wait(lambda: chromium.run("window.rows !== undefined"))
         assert str(chromium.run("window.rows")).startswith("note,sum")
         assert chromium.run("window.evil === undefined")
@@ -258,7 +264,7 @@ def test_answer_is_shown_while_it_is_streamed_and_can_be_stopped(server, endpoin
     assert text(chromium, ".doing") == "Writing…"
     chromium.press("Escape")
     done(chromium)
-    assert text(chromium, ".turn .failed") == "Stopped."
+    assert text(chromium, ".turn .stopped") == "Stopped."
     assert endpoint.disconnected.wait(PATIENCE), "the model is still writing"
     endpoint.replies = [Say(ANSWER)]
     chromium.run("document.querySelector('.again').click()")
@@ -300,7 +306,7 @@ def test_markdown_of_an_answer_is_drawn_and_links_show_their_host(server, endpoi
     assert text(chromium, ".said blockquote > p") == "Lay it"
     assert text(chromium, ".said blockquote li") == "in water 1"
     assert count(chromium, ".said hr") == 1
-    assert (text(chromium, ".said strong em"), text(chromium, ".said s")) == ("Both", "gone")
+    assert (text(chromium, ".said em strong"), text(chromium, ".said s")) == ("Both", "gone")
     assert text(chromium, ".said pre").strip() == "> code\n---"
     assert text(chromium, ".said ul ul li") == "in water"
     assert count(chromium, ".said a") == 1
@@ -373,7 +379,7 @@ def test_answer_can_be_rated_copied_and_asked_again(server, endpoint, chromium, 
     chromium.run("document.querySelector('[data-rating=good]').focus()")
     enter(chromium)
     chromium.wait(lambda: count(chromium, "[data-rating=good][aria-pressed=true]"))
-    chromium.run("document.querySelector('[aria-label=\"Copy the answer\"]').focus()")
+    chromium.run("document.querySelector('[aria-label^=Copy]').focus()")
     enter(chromium)
     chromium.wait(lambda: "Copied" in text(chromium, ".actions"))
     chromium.run("document.querySelector('[aria-label^=Edit]').focus()")
@@ -404,11 +410,10 @@ def test_documents_are_listed_and_opened(server, chromium, width):
     assert "Knives" in text(chromium, "#listed")
     chromium.run("document.querySelector('#listed .open').focus()")
     enter(chromium)
-    chromium.wait(lambda: "draw the blade" in text(chromium, "#opened-text"))
-    assert EVIL in text(chromium, "#opened-text")
-    assert chromium.run("document.activeElement.id") == "back"
-    enter(chromium)
-    assert chromium.run("document.activeElement.matches('#listed .open')"), "the focus returns to the document"
+    chromium.wait(lambda: "draw the blade" in text(chromium, "#reader-body"))
+    assert EVIL in text(chromium, "#reader-body code")
+    escape(chromium)
+    chromium.wait(lambda: chromium.run("document.activeElement.matches('#listed .open')"))
     chromium.run("document.getElementById('words').focus()")
     typed(chromium, "zebra")
     enter(chromium)
@@ -515,7 +520,7 @@ def test_focus_is_always_visible_and_dialogs_return_it(chosen_from, chromium, wi
     assert names[:5] == ["skip", "fresh", "history", "library", "theme"]
     assert [name for name, ring, shown in stops if not (ring and shown)] == []
     for name in (
-        "Copy the answer",
+        "Copy the answer with its sources",
         "Edit the question and ask again",
         "Good answer",
         "Bad answer",
@@ -525,7 +530,7 @@ def test_focus_is_always_visible_and_dialogs_return_it(chosen_from, chromium, wi
         assert name in names
     for opener, dialog in (("history", "conversations"), ("library", "documents")):
         focus_and_enter(page, opener)
-        page.wait(lambda dialog=dialog: count(page, f"#{dialog} .list button"))
+        page.wait(lambda dialog=dialog: count(page, f"#{dialog} .list .open"))
         inside = f"document.getElementById('{dialog}').contains(document.activeElement)"
         for _ in range(12):
             assert page.run(f"{inside} || document.activeElement === document.body"), "the focus stays in the dialog"
@@ -611,3 +616,132 @@ def test_hundred_conversations_can_be_searched(chosen_from, chromium):
     assert text(page, "#saved .open bdi") == "Question 42?"
     assert page.run("document.documentElement.scrollWidth <= innerWidth")
     escape(page)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_folder_is_asked_while_it_is_built_and_its_sources_are_opened(tmp_path, monkeypatch, chromium, width):
+    page, folder = chromium, tmp_path / "harbor"
+    shutil.copytree(DEMO / "files", folder)
+    (folder / "kettle.eml").write_text(MAIL, encoding="utf-8")
+    (folder / "broken.pdf").write_text("no PDF", encoding="utf-8")
+    with serving(tmp_path / "home", str(folder), "--retriever", "bm25", indexes=()) as running:
+        fresh_page(page, running, width)
+        ask_when_built(page, "What does a night in the inner basin cost?")
+        open_last_source(page, "harbour-guide.pdf")
+        page.wait(lambda: count(page, "#reader img.page"))
+        for question, path, block, said in (
+            ("What is the fare of the ferry that leaves Sollum at 18:05?", "ferry.xlsx", "tr", "7.50"),
+            ("What did Ann write about the kettle?", "kettle.eml", "p", "vinegar"),
+        ):
+            ask_when_built(page, question)
+            open_last_source(page, path)
+            page.wait(lambda block=block, said=said: said in text(page, f"#reader {block}.passage"))
+            inside = "(one) => one.top >= 0 && one.bottom <= innerHeight"
+            exact = "document.querySelector('#reader .passage').getBoundingClientRect()"
+            assert page.run(f"({inside})({exact})"), "the passage is in view"
+            assert page.run("document.documentElement.scrollWidth <= innerWidth")
+        escape(page)
+        focus_and_enter(page, "library")
+        page.wait(lambda: "broken.pdf" in text(page, "#listed"))
+        assert "not read: not a PDF" in text(page, "#listed .notes")
+    assert [line for line in page.said if "Failed to load resource" not in line] == []
+
+
+def ask_when_built(page: Page, words: str) -> None:
+    """Ask; a question that is asked during a build is sent after it."""
+    if page.run("document.getElementById('reader').open"):
+        escape(page)
+        page.wait(lambda: not page.run("document.getElementById('reader').open"))
+    page.run("document.getElementById('message').focus(); 1")
+    before = count(page, ".foot")
+    typed(page, words)
+    enter(page)
+    page.wait(lambda: count(page, ".foot") > before)
+
+
+def open_last_source(page: Page, path: str) -> None:
+    """Press the source of the last answer that is in a file."""
+    page.run("document.querySelectorAll('details.more').forEach((one) => { one.open = true; })")
+    rows = "[...document.querySelectorAll('.turn:last-child .source')]"
+    page.run(f"{rows}.find((one) => one.textContent.includes({path!r})).click()")
+    page.wait(lambda: path in text(page, "#reader-place"))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_files_are_added_updated_explained_and_removed(tmp_path, monkeypatch, chromium, width):
+    page = chromium
+    with serving(
+        tmp_path / "home", "--retriever", "bm25", "--token", write_token(tmp_path, TOKEN), indexes=()
+    ) as running:
+        page.open(f"{running.url}/", width=width)
+        page.run("sessionStorage.clear(); localStorage.clear()")
+        page.open(f"{running.url}/", width=width)
+        page.wait(lambda: page.run("document.getElementById('asktoken').open"))
+        typed(page, TOKEN)
+        enter(page)
+        page.wait(lambda: "Drop files here" in text(page, "#holds") and page.run("Boolean(build.added)"))
+        dropped = {"shelf/teapot.md": f"# Teapot\n\nThe teapot is blue. {EVIL}", "run.exe": "MZ", ".hidden.md": "no"}
+        page.run(DROP.replace("FILES", json.dumps(dropped)))
+        page.wait(lambda: "shelf - teapot.md" in text(page, "#listed"))
+        assert "run.exe: files of this type are not read" in text(page, "#adding")
+        assert (tmp_path / "home" / "added" / "added" / "shelf - teapot.md").is_file()
+        escape(page)
+        ask_when_built(page, "Which color is the teapot?")
+        assert "blue" in text(page, ".said")
+        focus_and_enter(page, "library")
+        page.wait(lambda: count(page, "#listed .open"))
+        page.run("document.getElementById('why-file').value = 'cup.md'; document.getElementById('why').open = true")
+        page.run("document.getElementById('why-form').requestSubmit()")
+        page.wait(lambda: "there is no such file in the folder of added" in text(page, "#why-said"))
+        assert str(tmp_path) not in text(page, "#why-said")
+        for _ in range(2):
+            page.run("document.querySelector('#listed [aria-label^=Remove]').click()")
+        page.wait(lambda: not count(page, "#listed tr"))
+        assert not list((tmp_path / "home" / "added" / "added").iterdir())
+        assert page.run("window.evil") is None
+        assert page.run("document.documentElement.scrollWidth <= innerWidth")
+
+
+DROP = """(() => {
+  const event = new Event('drop', { cancelable: true, bubbles: true });
+  const entry = (name, read) => ({ name, isFile: true, file: (give) => give(new File([read], name)) });
+  const given = Object.entries(FILES);
+  const inside = given.filter(([name]) => name.includes('/')).map(([name, read]) => entry(name.split('/')[1], read));
+  const reader = { readEntries: (give) => give(inside.splice(0)) };
+  const folder = { name: 'shelf', isFile: false, createReader: () => reader };
+  const alone = given.filter(([name]) => !name.includes('/')).map(([name, read]) => entry(name, read));
+  const items = [folder, ...alone].map((one) => ({ webkitGetAsEntry: () => one }));
+  event.dataTransfer = { types: ['Files'], items };
+  document.dispatchEvent(event);
+})()"""
+
+
+def test_drafts_and_theme_survive_a_reload(chosen_from, chromium):
+    page = chromium
+    fresh_page(page, chosen_from, 390)
+    typed(page, "How hot is the ov")
+    page.run("document.getElementById('theme').click()")
+    theme = page.run("document.documentElement.dataset.theme")
+    page.open(f"{chosen_from.url}/", width=390)
+    page.wait(lambda: page.run("document.getElementById('message').value") == "How hot is the ov")
+    assert page.run("document.documentElement.dataset.theme") == theme
+
+
+def test_emphasis_marks_in_a_row_and_unsupported_answers_are_drawn(server, endpoint, chromium):
+    page = chromium
+    opened(page, server)
+    endpoint.replies = [
+        Say("{}"),
+        Say("It is _explicitly_ wet, as in snake_case_name [1], [1].\n\n| a | b |\n|---|---|\n| 1 | 2 |\n[1]"),
+    ]
+    ask(page, "How do I sharpen a knife?")
+    done(page)
+    assert text(page, ".said em") == "explicitly"
+    assert text(page, ".said .marks").split("|")[:2] == ["1,", "1."]
+    assert page.run("getComputedStyle(document.querySelector('.marks')).whiteSpace") == "nowrap"
+    assert count(page, ".said tbody tr") == 1
+    endpoint.replies = [Say("{}"), Say("The moon is made of green cheese from Saturn. [1]")]
+    ask(page, "What is the moon made of?")
+    done(page)
+    assert "Not in the documents" in text(page, ".turn:last-child .unsupported")
+    assert count(page, ".turn:last-child .tag.answer") == 0

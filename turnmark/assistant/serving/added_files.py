@@ -71,10 +71,11 @@ class AddedFiles:
 
     Args:
         names: the indexes that the files are added to.
+        retriever: spec of the retriever to build for if there are none.
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.index = added_index(names)
+    def __init__(self, names: Sequence[str], retriever: str | None = None) -> None:
+        self.index, self._retriever = added_index(names), retriever
         self._base = names[0] if names else ""
         self.folder = home() / _ADDED / self.index
 
@@ -126,7 +127,7 @@ class AddedFiles:
         if self.index in manifests:
             return build_again(self._checked(manifests[self.index]), progress)
         base = manifests.get(self._base)
-        retriever = spec_of_components(base) if base else None
+        retriever = spec_of_components(base) if base else self._retriever
         embedder = base.embedder.spec if base and base.embedder else None
         return build_index(self.folder, self.index, retriever=retriever, embedder=embedder, progress=progress)
 

@@ -66,12 +66,11 @@ MAX_BODY_BYTES = 4_000_000
 
 def make_app(
     models: ServedModels,
-    builds: ServedBuilds,
-    added: AddedFiles,
     host: str,
     token: str | None,
     on_ready: Callable[[], None],
     origins: Sequence[str] = (),
+    builds: tuple[ServedBuilds, AddedFiles] | None = None,
 ) -> Any:
     """Make the ASGI application, which calls `on_ready` when it accepts requests; `origins` as in `Guard`."""
 
@@ -118,7 +117,8 @@ def make_app(
         return json_response({"status": "ok"})
 
     _add_page_routes(app, models, rated)
-    _add_build_routes(app, models, builds, added)
+    if builds is not None:
+        _add_build_routes(app, models, *builds)
     return Guard(app, host, token, origins=origins)
 
 

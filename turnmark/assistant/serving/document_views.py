@@ -16,8 +16,7 @@ from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.readers import describe_left_out, readers
 from turnmark.corpora.text.languages import language_name
 from turnmark.corpora.types import Passage
-from turnmark.retrieval.file_account import account_for, account_lines, ask_about
-from turnmark.retrieval.index.document_list import list_documents
+from turnmark.retrieval.file_account import account_for, account_lines
 from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.search.opened_index import StoredIndex
 from turnmark.retrieval.storage.passage_store import DocumentEntry
@@ -38,7 +37,7 @@ def describe_documents(index: Index, parameters: Mapping[str, str]) -> dict[str,
     With the parameter `words`, list the documents with a passage that contains all words.
     """
     words = parameters.get("words", "")
-    documents = list_documents(index, words)
+    documents = index.documents(words)
     listed = documents[:MAX_LISTED_DOCUMENTS]
     known = {part.name: _known_files(part) for part in index.parts}
     data = [_describe(index, each, known) for each in listed]
@@ -92,11 +91,13 @@ def read_document(index: Index, parameters: Mapping[str, str]) -> dict[str, Any]
     joined = join_passages(shown)
     part = named or _part_of(index, document)
     reader = readers().get(PurePosixPath(joined.path).suffix.lower())
+    pages = max((passage.page_at(passage.end) or 0 for passage in passages), default=0)
     return {
         "object": "document", "document": document, "index": part.name if part else "", "title": joined.title,
         "path": joined.path, "date": joined.date, "reader": reader.what if reader else "", "text": joined.shown_text,
         "lines": None if start is None else _lines(joined, start, end), "cut": len(shown) < len(passages),
-        "pages": max((passage.page_at(passage.end) or 0 for passage in passages), default=0),
+        "start": joined.start - len(joined.shown_text) + len(joined.text), "page": joined.page,
+        "page_starts": list(joined.page_starts), "pages": pages,
     }  # fmt: skip
 
 
@@ -127,14 +128,12 @@ def _lines(joined: Passage, start: int, end: int | None) -> tuple[int, int]:
 
 
 def explain_file(index: Index, parameters: Mapping[str, str]) -> dict[str, Any]:
-    """Say what became of a file, as `turnmark documents --why` does; with `question` also where a search finds it."""
+    """Say what became of a file, as `turnmark documents --why` does."""
     file = ellipsize(one_line(parameters.get("file", "")).strip(), MAX_NAME_CHARACTERS).lstrip("/~")
     if not file:
         raise RejectedRequest("file: name a file", "file")
     accounts = [account_for(part, file) for part in index.parts]
     accounts = [each for each in accounts if each.read] or accounts
-    if question := parameters.get("question", "").strip():
-        accounts = [ask_about(index, each, question, ()) if each.read else each for each in accounts]
     lines = [line for each in accounts for line in account_lines(each)]
     for part in index.parts:  # where the folder is on this machine concerns only the person who runs the server
         lines = [line.replace(part.manifest.source, f"the folder of {part.name}") for line in lines]

@@ -22,7 +22,7 @@ from turnmark.core.untrusted import one_line
 from turnmark.retrieval.commands import DESCRIBE_NEEDS_FOLDER, DescribeSpec
 
 if TYPE_CHECKING:
-    from turnmark.assistant.serving.served_builds import Build
+    from turnmark.assistant.serving.served_builds import BuildOrder
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8765
 
@@ -72,7 +72,7 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
     secret = errors.collect(read_token, request.token, request.host)
     for origin in request.allow_origin:
         errors.collect(check_origin, origin)
-    ordered: list[Build] = []
+    ordered: list[BuildOrder] = []
     names = _indexes_to_serve(request, errors, ordered)
     finished = {manifest.name for manifest in list_indexes()}
     opened = [name for name in names if name in finished or name != names[0] or not ordered]
@@ -95,14 +95,15 @@ def run_serve(request: ServeRequest, errors: ErrorCollector) -> None:
 
     try:
         models.warm_up()
-        app = make_app(models, builds, AddedFiles(names), request.host, secret, on_ready, request.allow_origin)
+        both = builds, AddedFiles(names, request.assistant.retriever)
+        app = make_app(models, request.host, secret, on_ready, request.allow_origin, both)
         run_server(app, models.close, listening)
     finally:
         builds.close()
         listening.close()
 
 
-def _indexes_to_serve(request: ServeRequest, errors: ErrorCollector, builds: list[Build]) -> list[str]:
+def _indexes_to_serve(request: ServeRequest, errors: ErrorCollector, builds: list[BuildOrder]) -> list[str]:
     """Return the names of the indexes to serve, and add the build of the folder to `builds`."""
     from turnmark.assistant.serving.added_files import with_added_index
     from turnmark.retrieval.commands import index_folder

@@ -23,7 +23,7 @@ from turnmark.retrieval.index.folder_watch import Watches
 QUIET_SECONDS = 1.0
 """Time without another order after which a build begins, so that files that arrive together are indexed together."""
 
-Build = Callable[[Progress], BuildReport]
+BuildOrder = Callable[[Progress], BuildReport]
 
 
 class BuildState(Record):
@@ -65,7 +65,7 @@ class ServedBuilds:
     def __init__(self, models: ServedModels, say: Callable[[str], None], watches: bool = False) -> None:
         self._models, self._say = models, say
         self._orders: SimpleQueue[str] = SimpleQueue()
-        self._waiting: dict[str, tuple[float, Build | None]] = {}
+        self._waiting: dict[str, tuple[float, BuildOrder | None]] = {}
         """The last order for each index whose build has not begun, with its time."""
         self._lock, self._closed = threading.Lock(), threading.Event()
         self._current: tuple[str, BackgroundBuild] | None = None
@@ -78,7 +78,7 @@ class ServedBuilds:
         self._watch()
         self._thread.start()
 
-    def order(self, index: str, build: Build | None) -> None:
+    def order(self, index: str, build: BuildOrder | None) -> None:
         """Build an index when the builds before it have ended, or remove it. The last order before that counts."""
         with self._lock:
             is_new = index not in self._waiting
@@ -153,10 +153,10 @@ class ServedBuilds:
             return
         for name in self._models.indexes.names:
             if name not in self._watches:
-                self._watches[name] = Watches(self._models.indexes.index(name), self._say, advised=True)
+                self._watches[name] = Watches(self._models.indexes.index(name), self._say)
                 self._watches[name].__enter__()
 
 
-def _build_with_bar(build: Build, status: Progress) -> BuildReport:
+def _build_with_bar(build: BuildOrder, status: Progress) -> BuildReport:
     with shown_progress() as bar:
         return build(_SharedProgress(bar, status))

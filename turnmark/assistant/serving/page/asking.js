@@ -27,7 +27,7 @@ async function ask(question) {
       chooseModel(conversation.model);
       message = `The server no longer offers that model. Try again to ask ${$("models").title}.`;
     }
-    turn.failed(message, () => ask(question));
+    turn.failed(message, left, () => ask(question));
     if (error.status === 401) await askForToken(true);
   } finally {
     setRunning(null);

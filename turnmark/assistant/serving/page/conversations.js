@@ -92,8 +92,7 @@ function escaped(text) {
 
 function sourceLines(reply) {
   return reply.citations.map((one) => {
-    const place = [one.path || one.document, one.page ? `page ${one.page}` : ""].filter(Boolean).join(", ");
-    return `[${one.n}] ${[one.title, place].filter(Boolean).join(", ")}`.replace(/\s+/g, " ");
+    return `[${one.n}] ${[one.title, placeOf(one)].filter(Boolean).join(", ")}`.replace(/\s+/g, " ");
   });
 }
 
@@ -116,9 +115,10 @@ function download(name, text) {
 // -- what can be done with an answer
 
 function turnActions(turn, reply) {
-  const copied = button("plain", "Copy", async () => announceOn(copied, await copyText(reply.answer) ? "Copied" : "Not copied"));
+  const text = [reply.answer, ...(reply.citations.length ? ["", "Sources:", ...sourceLines(reply)] : [])].join("\n");
+  const copied = button("plain", "Copy", async () => announceOn(copied, await copyText(text) ? "Copied" : "Not copied"));
   const change = button("plain", "Edit", () => edit(turn));
-  copied.setAttribute("aria-label", "Copy the answer");
+  copied.setAttribute("aria-label", "Copy the answer with its sources");
   change.setAttribute("aria-label", "Edit the question and ask again");
   const box = el("span", "actions", copied, change);
   if (!turn.stored.id) return box;

@@ -3,11 +3,11 @@
 
 const $ = (id) => document.getElementById(id);
 
-// Reads or writes a value that this tab keeps until it is closed.
-function stored(name, value) {
+// Reads or writes a value that this tab keeps until it is closed, or this browser always.
+function stored(name, value, storage = sessionStorage) {
   try {
-    if (value === undefined) return sessionStorage.getItem(name);
-    sessionStorage.setItem(name, value);
+    if (value === undefined) return storage.getItem(name);
+    storage.setItem(name, value);
   } catch { /* storage is switched off in this browser */ }
   return null;
 }
@@ -33,5 +33,6 @@ function button(names, label, onClick) {
   return made;
 }
 
+function counted(count, noun) { return `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`; }
 function announce(text) { $("status").textContent = text; }
 function scrollBehavior() { return matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth"; }

@@ -3,6 +3,7 @@
 
 let models = [];   // the served models; the first one is the default
 let model = null;  // the one that is asked
+const NO_DOCUMENT = "There is no document yet. Drop files here, or add them under Documents.";
 const differs = { index: false, generator: false };  // what there is to choose
 
 async function loadModels() {
@@ -16,6 +17,7 @@ async function loadModels() {
       if (!answer.ok) throw await errorOf(answer);
       models = (await answer.json()).data;
       fillMenu();
+      if (!models.length) chooseModel("");
       return true;
     } catch (error) {
       $("holds").textContent = messageOf(error);
@@ -44,8 +46,11 @@ function generatorLabel(one) { return isQuoted(one) ? "quotations only" : one.tu
 
 // Chooses the model of the conversation; the default if it is not served anymore.
 function chooseModel(id) {
-  model = models.find((one) => one.id === id) || models[0];
-  if (!model) return;
+  model = models.find((one) => one.id === id) || models[0] || null;
+  if (!model) {
+    $("holds").textContent = isBuilding() ? $("holds").textContent : NO_DOCUMENT;
+    return;
+  }
   conversation.model = model.id;
   const { documents, generator } = model.turnmark, name = indexLabel(model);
   document.title = `${name} – Turnmark`;

@@ -5,6 +5,7 @@ let running = null;     // the AbortController of the answer in progress
 let token = stored("token") || "";
 let conversation = newConversation();
 let edited = null;      // the turn whose question is edited
+let waiting = false;    // whether the question in the field is asked as soon as there is an index
 
 function setRunning(controller) {
   running = controller;
@@ -23,15 +24,24 @@ function fitField() {
 
 function send() {
   const question = $("message").value.trim();
-  if (running || !model || !question) return;
+  if (running || !question) return;
+  setWaiting(!model);
+  if (!model) return;  // it is asked when there are documents
   if (edited) forgetFrom(edited);
   fillField("");
   endEdit();
   ask(question);
 }
 
+function setWaiting(waits) {
+  waiting = waits;
+  $("waiting").hidden = !waits;
+  if (waits) announce($("waiting").textContent);
+}
+
 function fillField(text) {
   $("message").value = text;
+  stored("draft", text);
   fitField();
 }
 
@@ -89,7 +99,11 @@ $("composer").addEventListener("submit", (event) => {
   if (running) running.abort();
   else send();
 });
-$("message").addEventListener("input", fitField);
+$("message").addEventListener("input", () => {
+  setWaiting(false);
+  stored("draft", $("message").value);
+  fitField();
+});
 $("message").addEventListener("keydown", (event) => {
   if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
     event.preventDefault();
@@ -118,10 +132,13 @@ $("theme").addEventListener("click", () => {
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
-  stored("theme", root.dataset.theme);
+  stored("theme", root.dataset.theme, localStorage);
 });
-if (stored("theme")) document.documentElement.dataset.theme = stored("theme");
+if (stored("theme", undefined, localStorage)) document.documentElement.dataset.theme = stored("theme", undefined, localStorage);
 loadModels().then((loaded) => {
+  const draft = stored("draft") || "";
   if (loaded) show(loadConversation(stored("conversation")) || newConversation());
+  fillField(draft);
   $("message").focus();
+  followBuild();
 });

@@ -13,6 +13,7 @@ class Turn {
   constructor(question) {
     this.draft = "";
     this.drawing = false;
+    this.sources = new Map();
     this.calls = el("div", "calls dim");
     this.doing = el("div", "doing", "Thinking…");
     this.understood = el("p", "understood");
@@ -66,7 +67,7 @@ class Turn {
       has: (n) => numbers.has(n),
       make: (n) => {
         used.add(n);
-        const made = button("cite", String(n), () => this.show(n));
+        const made = button("cite", String(n), () => this.show(n, made));
         made.title = reply.citations.find((one) => one.n === n).title;
         made.setAttribute("aria-label", `Source ${n}`);
         return made;
@@ -91,34 +92,26 @@ class Turn {
 
   listSources(citations, used) {
     const box = el("details", "more sources", el("summary", "", `Sources (${citations.length})`));
-    this.sources = new Map();
     for (const one of citations) {
-      const place = [`${one.index ? `${one.index}: ` : ""}${one.path || one.document}`, one.page ? `page ${one.page}` : ""].filter(Boolean).join(", ");
-      const about = el("span", "", el("bdi", "title", [one.title || place, one.section].filter(Boolean).join(" › ")), el("span", "where", place));
-      const made = el("details", used.has(one.n) ? "source" : "source unused",
-        el("summary", "", el("span", "n", String(one.n)), about), el("blockquote", "", one.text));
-      made.lastChild.tabIndex = 0;
-      if (one.statement) made.append(basisDetails(one, this.stored.model));
-      const isPdf = one.page && /\.pdf$/i.test(one.path);
-      if (isPdf) made.addEventListener("toggle", () => showPagePicture(made, one, this.stored.model), { once: true });
-      else if (one.pictures) made.addEventListener("toggle", () => showPictures(made, one, this.stored.model), { once: true });
-      this.sources.set(one.n, made);
+      const about = el("span", "", el("bdi", "title", [one.title || placeOf(one), one.section].filter(Boolean).join(" › ")), el("span", "where", placeOf(one)));
+      about.append(textBlock("span", "beginning", one.text.replace(/[#|*`\s-]+/g, " ").slice(0, 240)));
+      const made = button(used.has(one.n) ? "source" : "source unused", el("span", "n", String(one.n)), () => this.show(one.n));
+      made.append(about);
+      this.sources.set(one.n, one);
       box.append(made);
     }
-    this.list = box;
     return box;
   }
 
-  show(n) {
-    this.list.open = true;
-    for (const [number, one] of this.sources) one.classList.toggle("found", number === n);
-    const one = this.sources.get(n);
-    one.open = true;
-    one.scrollIntoView({ block: "nearest", behavior: scrollBehavior() });
-    one.querySelector("summary").focus({ preventScroll: true });
+  // Opens a source at the passage. The words near the citation mark, or those in bold, point to the part that is meant.
+  show(n, mark) {
+    const cited = mark && mark.closest("li, p, tr"), bold = (mark && mark.closest(".quoted") || this.said).querySelectorAll("strong");
+    const near = cited && cited.textContent.length > 20 ? cited.textContent : [...bold].map((one) => one.textContent).join(" ");
+    openReader(this.sources.get(n), this.stored.model, `${this.stored.question} ${near}`);
   }
 
-  failed(message, again) {
+  // Shows why there is no answer; `left`: because the user stopped it.
+  failed(message, left, again) {
     this.draft = null;  // the searches stay visible
     this.doing.remove();
     const retry = button("again", "Try again", () => {
@@ -126,7 +119,7 @@ class Turn {
       this.box.remove();
       again();
     });
-    this.box.append(el("p", "failed", message), retry);
+    this.box.append(el("p", left ? "stopped dim" : "failed", message), retry);
     announce(message);
   }
 
@@ -139,39 +132,15 @@ class Turn {
   }
 }
 
-// Shows the page of a source with the passage marked and its described pictures framed.
-function showPagePicture(source, one, asked) {
-  const page = one.pictures && one.pictures[0].page || one.page;
-  return showPicture(source, one, asked, { page, start: one.start, end: one.end }, `Page ${page} of ${one.path}, with the passage marked`);
-}
-
-// Shows the pictures that a source describes.
-async function showPictures(source, one, asked) {
-  for (const picture of one.pictures) {
-    source.append(el("p", "dim", [picture.caption, `described by ${picture.model}`].filter(Boolean).join(", ")));
-    await showPicture(source, one, asked, { picture: picture.sha256 }, picture.caption || `Picture in ${one.path}`);
-  }
-}
-
-async function showPicture(source, one, asked, wanted, alt) {
-  const query = new URLSearchParams({ model: asked || "", index: one.index || "", document: one.document, ...wanted });
-  try {
-    const answer = await request(`v1/picture?${query}`);
-    const drawn = el("img", "page");
-    drawn.alt = alt;
-    drawn.src = URL.createObjectURL(await answer.blob());
-    await drawn.decode();
-    source.append(drawn);
-    if (source.open) drawn.scrollIntoView({ block: "nearest", behavior: scrollBehavior() });
-  } catch (error) {
-    source.append(el("p", "dim", error instanceof Refused ? error.message : "The picture could not be loaded."));
-  }
+// Returns where a source is: its index if there are several, its file and its page.
+function placeOf(one) {
+  return [`${one.index ? `${one.index}: ` : ""}${one.path || one.document}`, one.page ? `page ${one.page}` : ""].filter(Boolean).join(", ");
 }
 
 const MAX_UNSUPPORTED_LINES = 3;
 
 function checkLines({ unsupported: sentences = [], wording_checked: wordingChecked = true }) {
-  const said = sentences.slice(0, MAX_UNSUPPORTED_LINES).map((one) => inline(el("bdi"), isRow(one) ? cells(one).join(" · ") : one, null));
+  const said = sentences.slice(0, MAX_UNSUPPORTED_LINES).map((one) => inline(el("bdi"), isRow(one) ? cells(one).join(" · ") : one));
   const more = sentences.length - said.length;
   if (more) said.push(`${more} more sentence${more === 1 ? "" : "s"}`);
   const lines = said.map((one) => el("p", "unsupported dim", "Not in the documents: ", one));
@@ -184,7 +153,9 @@ function footer(reply, sections, asked, actions) {
   if (asked) said.unshift(asked);
   if (reply.sub_questions.length > 1) said.push(`${reply.sub_questions.filter((one) => one.answered).length}/${reply.sub_questions.length} parts`);
   said.push(`${Object.values(reply.timings).reduce((sum, one) => sum + one, 0).toFixed(1)} s`);
-  const [color, label] = reply.decision === "answer" && reply.checks.grounded === 0 ? ["unknown", "not supported"] : [reply.decision, reply.decision];
+  const { grounded, unsupported = [] } = reply.checks, isAnswer = ["answer", "partial"].includes(reply.decision);
+  const isBare = isAnswer && (grounded === 0 || (grounded === null && unsupported.length > 0));
+  const [color, label] = isBare ? ["unknown", "not supported"] : isAnswer && unsupported.length ? ["partial", "partly supported"] : [reply.decision, reply.decision];
   return el("div", "foot", el("span", `tag ${color}`, label), said.join(" · "), actions);
 }
 
