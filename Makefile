@@ -25,7 +25,7 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# Python compiles each module when it is first imported. Compiling all 168 packages takes a third of the installation.
+# Python compiles each module when it is first imported. Compiling all packages takes a third of the installation.
 $(VENV)/.main: $(VENV)/.made pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e .
 	@touch $@

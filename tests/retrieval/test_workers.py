@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,15 +10,14 @@ import pytest
 
 from turnmark.core import engines
 from turnmark.core.engines import check_engine
-from turnmark.core.errors import MissingExtra, RequestError, TurnmarkError
-from turnmark.retrieval.index.build import build_index
+from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.retrieval.services.ray_cluster import connect, worker_resources
 
 
 @pytest.fixture
 def with_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretend that Ray is installed: only the name of the module is looked up."""
-    monkeypatch.setattr(engines, "find_spec", lambda name: name)
+    monkeypatch.setattr(engines, "require_extra", lambda *_: None)
 
 
 @pytest.mark.parametrize(
@@ -30,13 +28,6 @@ def test_refuses_unknown_engines(engine: str, with_ray: None) -> None:
         check_engine(good)
     with pytest.raises(RequestError, match=r"expected local, ray, or ray://HOST\[:PORT\]"):
         check_engine(engine)
-
-
-def test_names_the_missing_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(engines, "find_spec", lambda _: None)
-    (tmp_path / "a.md").write_text("# A\n\nText.\n")
-    with pytest.raises(MissingExtra, match=r"--engine ray://head needs .*pip install 'turnmark\[ray\]'"):
-        build_index(tmp_path, "n", engine="ray://head")
 
 
 def node(alive: bool = True, **resources: float) -> dict[str, object]:

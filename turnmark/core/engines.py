@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from importlib.util import find_spec
 
-from turnmark.core.errors import MissingExtra, RequestError
+from turnmark.core.errors import RequestError
+from turnmark.core.extras import require_extra
 
 LOCAL = "local"
 _RAY = re.compile(r"ray(://[A-Za-z0-9._\-]+(:[0-9]{1,5})?|://\[[0-9A-Fa-f:]+\](:[0-9]{1,5})?)?")
@@ -17,5 +17,4 @@ def check_engine(engine: str) -> None:
         return
     if not _RAY.fullmatch(engine):
         raise RequestError(f"--engine {engine!r}: expected local, ray, or ray://HOST[:PORT]")
-    if find_spec("ray") is None:
-        raise MissingExtra(f"--engine {engine}", "ray")
+    require_extra("ray", f"--engine {engine}")

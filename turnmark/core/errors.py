@@ -26,13 +26,6 @@ class RequestError(TurnmarkError):
         super().__init__("\n".join(self.problems))
 
 
-class MissingExtra(RequestError):
-    """The packages of an optional extra are not installed."""
-
-    def __init__(self, part: str, extra: str) -> None:
-        super().__init__(f"{part} needs packages that are not installed: pip install 'turnmark[{extra}]'")
-
-
 def nearest_name(name: str, known: Iterable[str]) -> str:
     """Return the known name that was probably meant, whatever its case, or "" if none is close."""
     by_lower = {other.lower().strip("-"): other for other in known}

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
-from turnmark.core.errors import MissingExtra, RequestError, unknown_name
+from turnmark.core.errors import RequestError, unknown_name
+from turnmark.core.extras import ExtraName, require_extra
 
 _NAME = re.compile(r"^[a-z][a-z0-9-]*")
 # Up to the last "@", since a password may contain any character.
@@ -102,7 +103,7 @@ class Entry:
 
     target: str
     summary: str
-    extra: str = ""
+    extra: ExtraName | None = None
 
 
 class Registry:
@@ -130,25 +131,22 @@ class Registry:
         return entries
 
     def check(self, text: str) -> Spec:
-        """Parse `text` and check that its name is in the registry. Nothing is imported."""
+        """Parse `text`; check that its name is in the registry and that its extra is installed. Nothing is imported."""
         spec = parse_spec(text)
         names = self.entries()
         if spec.name not in names:
             is_bare = self._example and text == spec.name
             example = f"; write {self._example.format(text)}" if is_bare else ""
             raise RequestError(unknown_name(self.role, spec.name, sorted(names)) + example)
+        extra = names[spec.name].extra
+        if extra:
+            require_extra(extra, f"{self.role} {spec.name!r}")
         return spec
 
     def factory(self, spec: Spec) -> Callable[..., Any]:
         """Import and return the object that the spec's name stands for."""
-        entry = self.entries()[spec.name]
-        module, _, attribute = entry.target.partition(":")
-        try:
-            factory: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
-        except ModuleNotFoundError as error:
-            if entry.extra and not (error.name or "").startswith(module.split(".")[0]):
-                raise MissingExtra(f"{self.role} {spec.name!r}", entry.extra) from error
-            raise
+        module, _, attribute = self.entries()[spec.name].target.partition(":")
+        factory: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
         return factory
 
 

@@ -1,7 +1,9 @@
-"""`turnmark data` (benchmark data: listing, fetching, checking) and `turnmark model` (small models by name)."""
+"""`turnmark data` (benchmark data: listing, fetching, checking), `turnmark model` (small models by name) and `turnmark
+demo` (documents to try)."""
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -232,11 +234,24 @@ def get_model(
     _say(f"  use it: {model.use if folder is None else elsewhere}")
 
 
+def write_demo(folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder, e.g. notes")]) -> None:
+    """Write the 80 demo documents into a new folder, to try the other commands on."""
+    source = Path(__file__).with_name("demo") / "documents"
+    folder = folder.expanduser()
+    try:
+        shutil.copytree(source, folder)
+    except FileExistsError:
+        raise RequestError(f"{str(folder)!r} exists; name a new folder") from None
+    _say(f"{len(list(source.rglob('*.md')))} documents in {folder}")
+    _say(f'try: turnmark ask "How long may I borrow a book from the Net Loft?" {folder}')
+
+
 def _say(line: str) -> None:
     typer.echo(one_line(line))
 
 
 def add_data_commands(app: typer.Typer) -> None:
-    """Mount `data` and `model`."""
+    """Mount `data`, `model` and `demo`."""
     app.add_typer(data_app, name="data")
     app.add_typer(model_app, name="model")
+    app.command("demo", epilog="Example: turnmark demo notes")(write_demo)

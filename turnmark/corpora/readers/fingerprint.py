@@ -7,7 +7,7 @@ import importlib.metadata
 from functools import cache
 from pathlib import Path
 
-from turnmark.corpora.readers.pdf.extraction.ocr import is_installed
+from turnmark.core.extras import is_installed
 from turnmark.corpora.readers.registry import GROUP
 
 _LIBRARIES = (
@@ -26,7 +26,7 @@ def readers_mark() -> str:
     versions = [f"{name} {_version(name)}" for name in _LIBRARIES]
     for entry in sorted(importlib.metadata.entry_points(group=GROUP)):
         versions.append(f"{entry.name} {entry.value} {entry.dist.version if entry.dist else ''}")
-    versions.append(f"rapidocr {is_installed()}")  # RapidOCR reads scans
+    versions.append(f"rapidocr {is_installed('ocr')}")  # RapidOCR reads scans
     digest.update("\n".join(versions).encode())
     return digest.hexdigest()
 

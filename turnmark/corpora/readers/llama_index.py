@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from turnmark.core.extras import require_extra
 from turnmark.corpora.readers.common.prose import Unreadable, clean_text, parse_text
 from turnmark.corpora.readers.registry import ProgressCallback, ReadFunction
 from turnmark.corpora.types import Document
@@ -16,6 +17,7 @@ from turnmark.corpora.types import Document
 
 def read(path: Path, relative: str, progress: ProgressCallback) -> Document:
     """Read a file with LlamaIndex's reader for its suffix."""
+    require_extra("llama-index", f"the reader of {relative!r}")
     from llama_index.core import SimpleDirectoryReader
 
     suffix = PurePosixPath(relative).suffix.lower()

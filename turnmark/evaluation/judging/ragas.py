@@ -25,7 +25,7 @@ from turnmark.assistant.llm.generators.response_cache import CachedGenerator, wi
 from turnmark.assistant.llm.prompts.prompt_files import turn_lines
 from turnmark.assistant.llm.prompts.structured_output import Failure
 from turnmark.assistant.types import Usage
-from turnmark.core.errors import RequestError
+from turnmark.core.extras import require_extra
 from turnmark.corpora.types import Message
 from turnmark.evaluation.calls.generator_wrappers import ModelRecorder
 from turnmark.evaluation.judging.rubrics import failed_outcome, require_material
@@ -44,16 +44,13 @@ def ragas_rubrics() -> tuple[Rubric, ...]:
     """Return the rubrics of a judge `ragas:JUDGE`.
 
     Raises:
-        RequestError: the package ragas is not installed.
+        MissingExtra: the package ragas is not installed.
     """
+    require_extra("ragas", "judge 'ragas'")
     os.environ.update(_QUIET)  # the package reads them once, at its first import
-    try:
-        package = version(RAGAS)
-    except importlib.metadata.PackageNotFoundError:
-        raise RequestError("ragas is not installed: pip install 'turnmark[ragas]'") from None
     return (
         Rubric(
-            FAITHFULNESS, BY, (), _faithfulness, require_material(passages=True), extra=package, also=(SPREAD,),
+            FAITHFULNESS, BY, (), _faithfulness, require_material(passages=True), extra=version(RAGAS), also=(SPREAD,),
             shown={FAITHFULNESS: MetricStyle(headline=80)},
         ),
     )  # fmt: skip

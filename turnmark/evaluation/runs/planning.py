@@ -221,11 +221,9 @@ def _packages(request: EvalRequest, task: Task, flags: CheckedSpecs) -> list[str
     embeds = not request.scoring and bool(flags.embedder or not task.retrieves)
     packages = ["pytrec_eval-terrier" if task.retrieves else "rapidfuzz", "numpy"]
     if embeds:
-        packages += ["sentence-transformers", "torch"]
+        packages += ["openvino", "tokenizers"]
     if task.searched:
         packages += ["bm25s", "PyStemmer"]
-    if task.searched and embeds:
-        packages.append("chromadb")
     return packages
 
 

@@ -112,7 +112,7 @@ def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCol
         seed=request.seed,
         wanted=request.n,
         version=version_of("turnmark"),
-        versions=package_versions(["sentence-transformers", "torch", "numpy"]),
+        versions=package_versions(["openvino", "tokenizers", "numpy"]),
         command=command_line(),
         started=now(),
     )

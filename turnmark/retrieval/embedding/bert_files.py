@@ -7,7 +7,9 @@ pooling, in one `model.safetensors`: all-MiniLM, multilingual-e5, BGE and most o
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,10 @@ from turnmark.core.errors import TurnmarkError
 # Model types whose positions begin at 0, and those whose positions begin after the padding's id.
 _BERT_TYPES, _ROBERTA_TYPES = ("bert",), ("roberta", "xlm-roberta", "camembert")
 _SAVED_TYPES = {"F32": np.float32, "F16": np.float16}
+Weights = Mapping[str, "NDArray[np.float32] | NDArray[np.float16]"]
+"""The weights of a model by name, as they are stored."""
+WORD_VECTORS = "embeddings.word_embeddings.weight"
+"""Name of the vectors of the vocabulary, of shape (tokens, dimension)."""
 _NO_LIMIT = 10**6  # transformers writes 10^30 where a tokenizer has no limit
 
 
@@ -103,39 +109,48 @@ def _pooling(folder: Path) -> str:
     return str(mode)
 
 
-def read_tokenizer(config: BertConfig) -> Any:
-    """Return the model's tokenizer (`tokenizers.Tokenizer`), which cuts texts to the model's limit."""
+@lru_cache(maxsize=4)
+def read_tokenizer(folder: Path) -> Any:
+    """Return the model's tokenizer (`tokenizers.Tokenizer`), which does not cut texts. It is shared, because that of a
+    multilingual model takes a second and 300 MB.
+    """
     from tokenizers import Tokenizer
 
-    tokenizer = Tokenizer.from_file(str(config.folder / "tokenizer.json"))
-    tokenizer.enable_truncation(config.max_tokens)
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
 
 
-def read_weights(folder: Path) -> dict[str, NDArray[np.float32]]:
+def token_ids(config: BertConfig, texts: Sequence[str]) -> list[NDArray[np.int32]]:
+    """Return the ids of the tokens of each text, cut to the model's limit, with the special tokens around them."""
+    limit, ids = config.max_tokens, []
+    for encoding in read_tokenizer(config.folder).encode_batch(list(texts)):
+        all_ids = encoding.ids
+        ids.append(np.asarray(all_ids if len(all_ids) <= limit else [*all_ids[: limit - 1], all_ids[-1]], np.int32))
+    return ids
+
+
+def read_weights(folder: Path) -> Weights:
     """Return the weights by name, without the name of the model before them.
 
-    If the file is in fp32, they are views of the mapped file, so that only the weights in use are read.
+    They are views of the mapped file, so that only the weights in use are read.
     """
     try:
         raw = np.memmap(folder / "model.safetensors", dtype=np.uint8, mode="c")
         start = 8 + int(raw[:8].view(np.uint64)[0])
         header: dict[str, Any] = json.loads(bytes(raw[8:start]))
         header.pop("__metadata__", None)
-        prefix = next(name for name in header if name.endswith(_FIRST)).removesuffix(_FIRST)
+        prefix = next(name for name in header if name.endswith(WORD_VECTORS)).removesuffix(WORD_VECTORS)
         weights = {}
         for name, entry in header.items():
             if name.startswith(prefix) and entry["dtype"] in _SAVED_TYPES:
                 first, end = entry["data_offsets"]
-                stored = raw[start + first : start + end].view(_SAVED_TYPES[entry["dtype"]]).reshape(entry["shape"])
-                weights[name.removeprefix(prefix)] = stored.astype(np.float32, copy=False)
+                stored = raw[start + first : start + end].view(_SAVED_TYPES[entry["dtype"]])
+                weights[name.removeprefix(prefix)] = stored.reshape(entry["shape"])
     except (ValueError, KeyError, IndexError, StopIteration) as error:
         raise NotBert("its model.safetensors does not contain a BERT") from error
     return weights
-
-
-_FIRST = "embeddings.word_embeddings.weight"
 
 
 def _read_json(path: Path) -> dict[str, Any]:

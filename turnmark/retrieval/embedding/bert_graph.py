@@ -1,19 +1,19 @@
 """Builds the OpenVINO graph of a BERT from its weights. This takes a fraction of a second and converts no files.
 
-The inputs of the graph are the ids of the tokens, their positions as the model counts them, and the number of each
+The inputs of the graph are the vectors of the tokens, their positions as the model counts them, and the number of each
 token's text, which is 0 for padding. A token attends only to tokens of its own text, so several texts can share a row.
+The vocabulary stays outside the graph: a multilingual one is four fifths of a model, and a text needs a few rows of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.retrieval.embedding.bert_files import BertConfig, NotBert
+from turnmark.retrieval.embedding.bert_files import BertConfig, NotBert, Weights
 from turnmark.retrieval.embedding.openvino_runner import openvino
 
 Ranges = dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]
@@ -24,18 +24,18 @@ Ranges = dict[str, tuple[NDArray[np.float32], NDArray[np.float32]]]
 SMOOTHING = 0.8
 
 
-def build_graph(bert: BertConfig, weights: Mapping[str, NDArray[np.float32]], ranges: Ranges | None = None) -> Any:
+def build_graph(bert: BertConfig, weights: Weights, ranges: Ranges | None = None) -> Any:
     """Return an `openvino.Model` whose output is the last layer, of shape (rows, tokens, dimension).
 
     Args:
-        weights: of `read_weights`. The graph uses their memory.
+        weights: of `read_weights`. The graph uses their memory if they are in fp32.
         ranges: with these, linear layers multiply 8-bit integers.
     """
     output, inputs, _ = _build(bert, weights, ranges)
     return openvino().Model([output], inputs, "bert")
 
 
-def build_watching_graph(bert: BertConfig, weights: Mapping[str, NDArray[np.float32]]) -> tuple[Any, list[str]]:
+def build_watching_graph(bert: BertConfig, weights: Weights) -> tuple[Any, list[str]]:
     """Return the fp32 graph with the lowest and highest value per channel of each linear layer's input as its outputs,
     and the names of these inputs.
     """
@@ -46,10 +46,11 @@ def build_watching_graph(bert: BertConfig, weights: Mapping[str, NDArray[np.floa
     return openvino().Model(reduced, inputs, "bert ranges"), list(watched)
 
 
-def _build(bert: BertConfig, weights: Mapping[str, NDArray[np.float32]], ranges: Ranges | None) -> tuple[Any, Any, Any]:
+def _build(bert: BertConfig, weights: Weights, ranges: Ranges | None) -> tuple[Any, Any, Any]:
     """Return the output, the inputs, and the inputs of linear layers by name."""
     layers = _Layers(bert, weights, ranges)
-    inputs = [layers.ops.parameter([-1, -1], np.int64, name=name) for name in ("ids", "positions", "numbers")]
+    words = layers.ops.parameter([-1, -1, bert.dimension], np.float32, name="words")
+    inputs = [words, *(layers.ops.parameter([-1, -1], np.int64, name=name) for name in ("positions", "numbers"))]
     try:
         return layers.encoder(*inputs), inputs, layers.watched
     except KeyError as error:
@@ -61,19 +62,18 @@ class _Layers:
     """Adds the layers of one model to a graph."""
 
     bert: BertConfig
-    weights: Mapping[str, NDArray[np.float32]]
+    weights: Weights
     ranges: Ranges | None
     watched: dict[str, Any] = field(default_factory=dict)
     ops: Any = field(default_factory=lambda: openvino().opset13)
 
-    def encoder(self, ids: Any, positions: Any, numbers: Any) -> Any:
+    def encoder(self, words: Any, positions: Any, numbers: Any) -> Any:
         """Return the output of the last layer."""
         ops = self.ops
         axis = ops.constant(np.int64(0))
-        words = ops.gather(self.constant("embeddings.word_embeddings.weight"), ids, axis)
         places = ops.gather(self.constant("embeddings.position_embeddings.weight"), positions, axis)
         # All tokens are of the first type.
-        kind = ops.constant(np.array(self.weights["embeddings.token_type_embeddings.weight"][:1]))
+        kind = ops.constant(self.array("embeddings.token_type_embeddings.weight")[:1].copy())
         hidden = self.normalized(ops.add(ops.add(words, kind), places), "embeddings.LayerNorm")
         same = ops.equal(ops.unsqueeze(numbers, _axes(ops, 1, 3)), ops.unsqueeze(numbers, _axes(ops, 1, 2)))
         mask = ops.select(same, ops.constant(np.float32(0)), ops.constant(np.finfo(np.float32).min))
@@ -102,7 +102,7 @@ class _Layers:
         """Return the outputs of the linear layers with these names, which share an input and its rounding."""
         ops = self.ops
         self.watched[names[0]] = hidden
-        matrices = [self.weights[f"{name}.weight"] for name in names]
+        matrices = [self.array(f"{name}.weight") for name in names]
         if self.ranges is None:
             factors = [ops.constant(matrix, shared_memory=True) for matrix in matrices]
         else:
@@ -131,8 +131,12 @@ class _Layers:
         return self.ops.add(self.ops.multiply(even, self.constant(f"{name}.weight")), self.constant(f"{name}.bias"))
 
     def constant(self, name: str) -> Any:
-        """Return a weight as a constant that shares the memory of the weight."""
-        return self.ops.constant(self.weights[name], shared_memory=True)
+        """Return a weight as a constant that shares the memory of the array."""
+        return self.ops.constant(self.array(name), shared_memory=True)
+
+    def array(self, name: str) -> NDArray[np.float32]:
+        """Return a weight in fp32."""
+        return self.weights[name].astype(np.float32, copy=False)
 
 
 def _axes(ops: Any, *axes: int) -> Any:

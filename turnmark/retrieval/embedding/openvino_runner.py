@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds
-from turnmark.retrieval.embedding.bert_files import BertConfig, read_tokenizer
+from turnmark.retrieval.embedding.bert_files import BertConfig, token_ids
 
 
 def openvino() -> Any:
@@ -62,11 +62,13 @@ class Runner:
     threads.
 
     A text has the same vector, to the bit, alone and among others.
+
+    Args:
+        words: the vectors of the vocabulary, of shape (tokens, dimension), in fp32 or fp16.
     """
 
-    def __init__(self, graph: Any, config: BertConfig, precision: str) -> None:
-        self._tokenizer = read_tokenizer(config)
-        self._graph, self._config, self._precision = graph, config, precision
+    def __init__(self, graph: Any, words: NDArray[Any], config: BertConfig, precision: str) -> None:
+        self._graph, self._words, self._config, self._precision = graph, words, config, precision
         self._forms: dict[bool, _CompiledGraph] = {}
         self._lock = threading.Lock()
 
@@ -82,15 +84,14 @@ class Runner:
 
     def _encode(self, texts: Sequence[str], tokens: list[Any] | None) -> tuple[FloatArray, list[TokenIds]]:
         vectors = np.zeros((len(texts), self._config.dimension), dtype=np.float32)
-        encodings = self._tokenizer.encode_batch(list(texts))
-        ids = [np.asarray(encoding.ids, dtype=np.int32) for encoding in encodings]
-        lengths = [len(token_ids) for token_ids in ids]
+        ids = token_ids(self._config, texts)
+        lengths = list(map(len, ids))
         packed = sum(_round_up(length) for length in lengths) <= MAX_ROW_TOKENS
         compiled = self._compiled(sum(lengths))
 
         def run(batch: list[int]) -> None:
             batch_ids = [ids[i] for i in batch]
-            inputs, spans = lay_in_one_row(batch_ids, self._config) if packed else lay_in_rows(batch_ids, self._config)
+            inputs, spans = (lay_in_one_row if packed else lay_in_rows)(batch_ids, self._words, self._config)
             hidden = compiled.run(inputs)
             for (row, span), i in zip(spans, batch, strict=True):
                 token_vectors = hidden[row, span]
@@ -108,7 +109,7 @@ class Runner:
             if quick not in self._forms:
                 sample = [np.full(1, self._config.pad, dtype=np.int32)]
                 self._forms[quick] = _CompiledGraph(
-                    self._graph, self._precision, quick, lay_in_rows(sample, self._config)[0]
+                    self._graph, self._precision, quick, lay_in_rows(sample, self._words, self._config)[0]
                 )
             return self._forms[quick]
 
@@ -150,36 +151,40 @@ class _CompiledGraph:
             self._requests.put(request)
 
 
-TokenLayout = tuple[list[NDArray[np.int64]], list[tuple[int, slice]]]
-"""The inputs of a graph (arrays of one shape), and the row and tokens of each text."""
+TokenLayout = tuple[list[NDArray[Any]], list[tuple[int, slice]]]
+"""The inputs of a graph, and the row and tokens of each text."""
 
 
-def lay_in_rows(ids: Sequence[TokenIds], config: BertConfig) -> TokenLayout:
+def lay_in_rows(ids: Sequence[TokenIds], words: NDArray[Any], config: BertConfig) -> TokenLayout:
     """Lay out the texts as one row each."""
     length = _round_up(max(map(len, ids)))
-    spans = [(row, slice(0, len(token_ids))) for row, token_ids in enumerate(ids)]
-    return _fill_rows((len(ids), length), ids, spans, config), spans
+    spans = [(row, slice(0, len(text_ids))) for row, text_ids in enumerate(ids)]
+    return _fill_rows((len(ids), length), ids, spans, words, config), spans
 
 
-def lay_in_one_row(ids: Sequence[TokenIds], config: BertConfig) -> TokenLayout:
+def lay_in_one_row(ids: Sequence[TokenIds], words: NDArray[Any], config: BertConfig) -> TokenLayout:
     """Lay out all texts in one row, each beginning at a multiple of `STEP_TOKENS`."""
     spans, start = [], 0
-    for token_ids in ids:
-        spans.append((0, slice(start, start + len(token_ids))))
-        start += _round_up(len(token_ids))
-    return _fill_rows((1, start), ids, spans, config), spans
+    for text_ids in ids:
+        spans.append((0, slice(start, start + len(text_ids))))
+        start += _round_up(len(text_ids))
+    return _fill_rows((1, start), ids, spans, words, config), spans
 
 
 def _fill_rows(
-    shape: tuple[int, int], ids: Sequence[TokenIds], spans: Sequence[tuple[int, slice]], config: BertConfig
-) -> list[NDArray[np.int64]]:
-    """Return the ids, positions and text numbers of texts at their places, with padding between them."""
-    padded = np.full(shape, config.pad, dtype=np.int64)
+    shape: tuple[int, int],
+    ids: Sequence[TokenIds],
+    spans: Sequence[tuple[int, slice]],
+    words: NDArray[Any],
+    config: BertConfig,
+) -> list[NDArray[Any]]:
+    """Return the word vectors, positions and text numbers of texts at their places, with zeros between them."""
+    vectors = np.zeros((*shape, config.dimension), dtype=np.float32)
     positions, numbers = np.zeros((2, *shape), dtype=np.int64)
-    for number, (token_ids, place) in enumerate(zip(ids, spans, strict=True), 1):
-        padded[place], numbers[place] = token_ids, number
-        positions[place] = config.first_position + np.arange(len(token_ids))
-    return [padded, positions, numbers]
+    for number, (text_ids, place) in enumerate(zip(ids, spans, strict=True), 1):
+        vectors[place], numbers[place] = words[text_ids], number
+        positions[place] = config.first_position + np.arange(len(text_ids))
+    return [vectors, positions, numbers]
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -41,7 +41,7 @@ RERANKERS = Registry(
         ),
         "cross": Entry(
             "turnmark.retrieval.search.rerankers:open_cross",
-            "cross:MODEL, a cross-encoder; the retriever takes rerank_depth"
+            "cross:MODEL, a cross-encoder; the retriever takes rerank_depth", "torch"
         ),
     },
 )  # fmt: skip

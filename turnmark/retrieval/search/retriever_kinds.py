@@ -22,7 +22,7 @@ from turnmark.retrieval.storage.server_addresses import ServerLocation, address,
 
 _HERE = "turnmark.retrieval.search.retriever_kinds:"
 _OPENERS = "turnmark.retrieval.search.retriever_factory:"
-_CHROMA = Entry(_HERE + "CHROMA_KIND", "hybrid with the vectors on a Chroma server; …://HOST:PORT")
+_CHROMA = Entry(_HERE + "CHROMA_KIND", "hybrid with the vectors on a Chroma server; …://HOST:PORT", "chroma")
 _ELASTIC = Entry(
     _HERE + "ELASTIC_KIND", "…://HOST:PORT/INDEX; options query=bm25|knn|elser, text, vector, sparse, inference",
     "elasticsearch",
@@ -37,9 +37,11 @@ RETRIEVERS = Registry(
             "the default: uses the conversation, reranks by late interaction; options weight, splade, rerank=none",
         ),
         "hybrid": Entry(_HERE + "HYBRID_KIND", "dense and BM25, fused; options weight, splade"),
-        "splade": Entry(_HERE + "SPLADE_KIND", "splade:MODEL, a sparse encoder"),
+        "splade": Entry(_HERE + "SPLADE_KIND", "splade:MODEL, a sparse encoder", "torch"),
         "python": Entry(_HERE + "PYTHON_KIND", "python:pkg.mod:factory, called with the index"),
-        "llama-index": Entry(_HERE + "LLAMA_INDEX_KIND", "llama-index:pkg.mod:factory, a LlamaIndex retriever"),
+        "llama-index": Entry(
+            _HERE + "LLAMA_INDEX_KIND", "llama-index:pkg.mod:factory, a LlamaIndex retriever", "llama-index"
+        ),
         **dict.fromkeys(("chroma+http", "chroma+https"), _CHROMA),
         **dict.fromkeys(("elasticsearch+http", "elasticsearch+https"), _ELASTIC),
     },

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from turnmark.core.specs import parse_spec
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.downloads.small_models import resolve_model
-from turnmark.retrieval.embedding.embedders import TextRole, offsets_of, prompts_of
+from turnmark.retrieval.embedding.embedders import TextRole, library_offsets, prompts_of
 from turnmark.retrieval.embedding.model_loading import check_finite, load_model, weights_digest
 from turnmark.retrieval.ranking.fusion import RankedRows, top_k
 from turnmark.retrieval.ranking.postings import Postings
@@ -82,7 +82,7 @@ class SpladeEncoder:
 
     def tokenizer(self) -> Tokenizer:
         """Return the model's tokenizer, without special tokens."""
-        return offsets_of(self._model.tokenizer.backend_tokenizer.to_str())
+        return library_offsets(self._model)
 
 
 def _pool_maximum_first(forward: Callable[[Any], Any], activation: str, features: Any) -> Any:

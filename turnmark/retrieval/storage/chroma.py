@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.core.errors import TurnmarkError
+from turnmark.core.extras import require_extra
 from turnmark.core.untrusted import describe_error
 from turnmark.retrieval.storage.server_addresses import ServerLocation, read_note
 
@@ -28,6 +29,7 @@ PAGE = 1000
 
 def open_client(server: ServerLocation) -> Any:
     """Connect to a server and return the client. The token is read from the environment."""
+    require_extra("chroma", f"the Chroma server at {server.url}")
     import chromadb
     import httpx
 
@@ -61,9 +63,9 @@ def _named_errors(owner: str) -> Iterator[None]:
 
 def delete_collection(server: ServerLocation) -> None:
     """Delete a collection, if it exists."""
+    client = open_client(server)
     from chromadb.errors import NotFoundError
 
-    client = open_client(server)
     with _named_errors(f"the Chroma server at {server.url}"):
         try:
             client.delete_collection(server.name)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import secrets
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from turnmark.core.errors import MissingExtra, RequestError
+from turnmark.core.errors import RequestError
 from turnmark.core.home import write_atomic, write_json
 from turnmark.core.record import Record
 from turnmark.core.specs import Spec
@@ -65,8 +64,6 @@ def elastic_address(spec: Spec) -> tuple[str, str]:
             f"{role}: {name!r} is not the name of one Elasticsearch index; write {base}/INDEX, whose documents have "
             "the passages' ids as _id"
         )
-    if find_spec("elasticsearch") is None:
-        raise MissingExtra(role, "elasticsearch")
     return base, name
 
 

@@ -15,13 +15,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from importlib.metadata import version
-from importlib.util import find_spec
 from itertools import chain
 from typing import Any, Unpack
 
 from turnmark.assistant.llm.calls.protocols import CallOptions, Completion, Generator, GeneratorWrapper, PromptMessage
 from turnmark.assistant.types import Reply
-from turnmark.core.errors import MissingExtra, RequestError
+from turnmark.core.errors import RequestError
+from turnmark.core.extras import require_extra
 from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
 
 TRACING_ENV = "TURNMARK_TRACING"
@@ -203,21 +203,16 @@ class TracedRetriever(RetrieverWrapper):
 @lru_cache(maxsize=1)
 def _find_provider() -> Any:
     """Return the provider of the process if one is set; otherwise a new provider that sends to an OTLP endpoint."""
-    if find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None:
-        raise MissingExtra(f"tracing ({TRACING_ENV})", "otel")
+    require_extra("otel", f"tracing ({TRACING_ENV})")
     from opentelemetry import trace
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     existing = trace.get_tracer_provider()
     if isinstance(existing, TracerProvider):
         return existing
-    try:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    except ImportError:
-        raise MissingExtra(f"tracing ({TRACING_ENV})", "otel") from None
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
     attributes = {
         "service.name": "turnmark",
         "service.version": version("turnmark"),

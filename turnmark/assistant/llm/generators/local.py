@@ -8,7 +8,6 @@ import struct
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -30,7 +29,7 @@ from turnmark.assistant.llm.calls.protocols import (
 from turnmark.assistant.llm.calls.reply_schemas import strict_schema
 from turnmark.assistant.llm.generators.openvino_model import LocalModel, UnsupportedGrammar, model_at
 from turnmark.assistant.types import Usage
-from turnmark.core.errors import ErrorCollector, MissingExtra, RequestError
+from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.specs import Spec, check_options
 from turnmark.core.untrusted import valid_text
 from turnmark.corpora.downloads.small_models import MODELS, resolve_model
@@ -143,8 +142,6 @@ class _Stream:
 
 def open_local(spec: Spec) -> LocalGenerator:
     """Open `local:NAME`, `local:FILE.gguf` or `local:FOLDER`; loads nothing yet, and never downloads."""
-    if find_spec("openvino_genai") is None:
-        raise MissingExtra(f"generator {spec.name!r}", "local")
     errors = ErrorCollector()
     if spec.url:
         errors.add("generator 'local' takes no url: the model runs in this process")

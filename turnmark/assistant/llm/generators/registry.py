@@ -22,7 +22,9 @@ GENERATORS = Registry(
             f"{_HERE}.local:open_local", "local:NAME|FILE.gguf|FOLDER: a small model in this process", "local"
         ),
         "vllm": Entry(f"{_HERE}.vllm:open_vllm", "vllm:MODEL[@URL]: a vLLM that runs, or is started here"),
-        "llama-index": Entry(f"{_HERE}.llama_index:open_llama_index_llm", "llama-index:pkg.mod:factory: an LLM of it"),
+        "llama-index": Entry(
+            f"{_HERE}.llama_index:open_llama_index_llm", "llama-index:pkg.mod:factory: an LLM of it", "llama-index"
+        ),
         "reference": Entry(f"{_HERE}.replay:open_reference", "eval only: answers with the targets of the data"),
         "replay": Entry(f"{_HERE}.replay:open_replay", "replay:FILE: a script of replies in JSON lines"),
         "python": Entry(f"{_HERE}.replay:open_python_generator", "python:pkg.mod:factory: your own"),

@@ -29,6 +29,7 @@ from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError, Se
 from turnmark.assistant.llm.generators.openai import Endpoint, OpenAIGenerator, read_endpoint
 from turnmark.core.console import notify
 from turnmark.core.errors import ErrorCollector
+from turnmark.core.extras import install_command
 from turnmark.core.home import home
 from turnmark.core.specs import Spec
 from turnmark.core.untrusted import make_printable
@@ -128,7 +129,7 @@ def _url_of(command: tuple[str, ...], key: str, start: float) -> str:
 
 def _start_server(command: tuple[str, ...], key: str, start: float) -> str:
     if shutil.which(command[0]) is None:
-        hint = f"pip install 'turnmark[vllm]', or name the command of one that is installed in {COMMAND_ENV}"
+        hint = f"{install_command('vllm')}, or name the command of one that is installed in {COMMAND_ENV}"
         raise GeneratorError("unavailable", f"{command[0]} cannot be run: {hint}")
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pypdfium2
 import pypdfium2.raw as pdfium
 
+from turnmark.core.extras import is_installed
 from turnmark.corpora.readers.common.prose import (
     Unreadable,
     is_meaningful_title,
@@ -195,7 +196,7 @@ def _check_text(pages: Sequence[PdfPage], doubts: Sequence[str], has_pictures: b
     if has_pictures and not total:
         return
     if not total:
-        if ocr.is_installed():
+        if is_installed("ocr"):
             raise Unreadable(doubts[0] if doubts else f"a PDF without text on its {len(pages)} pages")
         raise Unreadable(
             f"a PDF without text on its {len(pages)} pages, so probably scanned; run OCR on it first, "

@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ import numpy as np
 import pypdfium2
 from numpy.typing import NDArray
 
+from turnmark.core.extras import install_command, is_installed
 from turnmark.core.home import home, write_atomic
 from turnmark.core.record import Record
 from turnmark.corpora.readers.pdf.extraction.orientation import PageMarks, upright_pages
@@ -43,7 +43,7 @@ def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: 
     unread = [index for index, page in enumerate(pages) if page.unread]
     if not unread:
         return ScanNotes([], 0)
-    if not is_installed():
+    if not is_installed("ocr"):
         for index in unread:
             if not pages[index].scanned:
                 pages[index].words = []  # its letters mean nothing
@@ -86,7 +86,7 @@ MAX_SIDE_PIXELS = 2000  # a larger page is drawn at a smaller scale
 MIN_CONFIDENCE = 0.5  # lines recognized with less confidence are left out
 MIN_UPRIGHT_CONFIDENCE = 0.85  # of a page; with less it is also read turned
 MIN_PAGE_CONFIDENCE = 0.75  # pages read with less are reported, and their lines with less are left out
-INSTALL_COMMAND = "pip install 'turnmark[ocr]'"
+INSTALL_COMMAND = install_command("ocr")
 _FONT_SIZE_RATIO = 0.75  # font size divided by the height of a line box
 _MIN_TALL_RATIO = 1.5  # of the height to the width of a line that runs down
 _MIN_SKEW_DEGREES, _MAX_SKEW_DEGREES = 0.5, 15.0  # of a page; boxes of lines are not exact
@@ -140,11 +140,6 @@ class _RecognizedLines(Record):
         return bool(characters[_are_tall(corners)].sum() > 0.5 * characters.sum())
 
 
-def is_installed() -> bool:
-    """Return whether pages can be read by OCR."""
-    return find_spec("rapidocr") is not None
-
-
 @cache
 def _engine() -> Any:
     from rapidocr import RapidOCR
@@ -168,7 +163,7 @@ def recognize(page: pypdfium2.PdfPage) -> RecognizedPage:
 
 def read_cached(page: pypdfium2.PdfPage) -> RecognizedPage | None:
     """Return a page as it was read before, or None if it was not."""
-    if not is_installed():
+    if not is_installed("ocr"):
         return None
     picture, scale = _draw(page)
     lines = _cached_lines(_cache_file(picture))
