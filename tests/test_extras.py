@@ -18,7 +18,17 @@ from turnmark.core.extras import ALL, EXTRAS, is_installed
 NEEDED = {module.partition(".")[0] for extra in EXTRAS.values() for module in extra.modules}
 BLOCKED = sorted(NEEDED - {"opentelemetry"})
 """Optional packages. The base has the API of OpenTelemetry, which `mcp` imports."""
-ALSO_BLOCKED = ["sklearn", "sympy", "nltk", "safetensors", "sqlalchemy", "kubernetes", "grpc", "opentelemetry.sdk"]
+ALSO_BLOCKED = [
+    "pandas",
+    "sklearn",
+    "sympy",
+    "nltk",
+    "safetensors",
+    "sqlalchemy",
+    "kubernetes",
+    "grpc",
+    "opentelemetry.sdk",
+]
 RUN_BLOCKED = """
 import sys
 

@@ -62,8 +62,6 @@ class Run:
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a table with a row for each sample and a column for each metric; NaN where a metric has no value."""
-        import pandas as pd
-
         from turnmark.evaluation.report.finished_runs import scores
 
         samples = list(self.samples())
@@ -82,7 +80,7 @@ class Run:
                 score = by_sample[sample.key].get(name)
                 values.append(score.value if score else None)
             columns[name] = values
-        return pd.DataFrame(rows).assign(**columns)
+        return _pandas().DataFrame(rows).assign(**columns)
 
     def __str__(self) -> str:
         from turnmark.evaluation.report.output_formats import show_run
@@ -108,8 +106,6 @@ class Comparison:
 
         Its columns include the difference, its 95% interval and the corrected p value.
         """
-        import pandas as pd
-
         letters = [side.letter for side in self.record.runs]
         rows: list[dict[str, Any]] = []
         for name, compared in self.record.metrics.items():
@@ -123,7 +119,7 @@ class Comparison:
                     "difference": change.difference, "low": low, "high": high, "p": change.p_holm,
                 })  # fmt: skip
         columns = ["metric", "run", "n", "first", "mean", "difference", "low", "high", "p"]
-        return pd.DataFrame(rows, columns=columns)
+        return _pandas().DataFrame(rows, columns=columns)
 
     def __str__(self) -> str:
         from turnmark.evaluation.comparison.comparison_tables import show_comparison
@@ -132,6 +128,14 @@ class Comparison:
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(side.name for side in self.record.runs)})"
+
+
+def _pandas() -> Any:
+    try:
+        import pandas as pd
+    except ModuleNotFoundError:
+        raise RequestError("to_pandas needs a package that is not installed: pip install pandas") from None
+    return pd
 
 
 def evaluate(benchmark: str, assistant: Assistant | str = "extractive", **options: Any) -> Run:

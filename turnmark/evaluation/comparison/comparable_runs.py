@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -25,14 +25,41 @@ _ASPECT_FIELDS = frozenset(
 _CHECKSUM_CHARACTERS = 12  # characters shown of a checksum
 
 
+class ScoreSums(NamedTuple):
+    """The scores of a sample in a metric, summed over the repeats.
+
+    Attributes:
+        total: of weight * value.
+        scored: number of lines with a score.
+        counted: number of lines that are scored or not applicable.
+        failed: number of lines that failed.
+    """
+
+    total: float = 0.0
+    weight: float = 0.0
+    scored: int = 0
+    counted: int = 0
+    failed: int = 0
+
+    def plus(self, score: Score) -> ScoreSums:
+        """Return the sums with another score."""
+        scored, failed = score.status == "scored", score.status == "failed"
+        return ScoreSums(
+            self.total + (score.value or 0.0) * score.weight,
+            self.weight + score.weight * scored,
+            self.scored + scored,
+            self.counted + (not failed),
+            self.failed + failed,
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class ComparedRun:
     """A finished run with all its scores.
 
     Attributes:
         letter: label of the run in tables: A for the first.
-        cells: a row for each metric and task id, summed over the repeats: `total` (weight * value), `weight`, and the
-            number of lines that are `scored`, `counted` (scored or not applicable) and `failed`.
+        sums: metric -> task id -> scores, in the order of the file.
         by: metric -> instruments that measured it, sorted.
         domains: task id -> domain, in the order of the predictions.
         skipped: ids of tasks that were never tried.
@@ -45,7 +72,7 @@ class ComparedRun:
     path: Path
     manifest: RunManifest
     summary: Summary
-    cells: Any
+    sums: Mapping[str, Mapping[str, ScoreSums]]
     by: Mapping[str, tuple[str, ...]]
     domains: Mapping[str, str | None]
     skipped: frozenset[str]
@@ -54,17 +81,15 @@ class ComparedRun:
 
     def metrics(self, scored: bool = False) -> list[str]:
         """Return the metrics of the run's samples in the order of the file; `scored`: only those with a score."""
-        cells = self.cells[self.cells["scored"] > 0] if scored else self.cells
-        return list(cells.index.unique("metric"))
+        return [name for name, sums in self.sums.items() if not scored or any(one.scored for one in sums.values())]
 
     def measures(self, metric: str) -> bool:
         """Return whether the run has this metric of its samples and a mean of it."""
         return metric in self.by and metric in self.summary.metrics
 
-    def values(self, metric: str) -> Any:
+    def values(self, metric: str) -> dict[str, float]:
         """Return task id -> mean over the scored repeats."""
-        cells = self.cells.loc[metric]
-        return cells["total"] / cells["weight"].where(cells["weight"] > 0)
+        return {name: one.total / one.weight for name, one in self.sums.get(metric, {}).items() if one.weight > 0}
 
 
 class Reason(Record):
@@ -98,17 +123,19 @@ def load_runs(paths: Sequence[Path]) -> list[ComparedRun]:
 
 
 def _load(path: Path, name: str, letter: str) -> ComparedRun:
-    import pandas as pd
-
     stored = read_one(path)
+    sums: dict[str, dict[str, ScoreSums]] = {}
+    instruments: dict[str, set[str]] = {}
     try:
         manifest = RunManifest.model_validate_json((path / "manifest.json").read_bytes())
-        lines = list(map(_score_row, score_lines(path)))
+        for score in score_lines(path):
+            of_metric = sums.setdefault(score.metric, {})
+            of_metric[score.id] = of_metric.get(score.id, ScoreSums()).plus(score)
+            instruments.setdefault(score.metric, set()).add(score.by)
     except (OSError, ValidationError) as error:
         raise RequestError(f"RUN {str(path)!r}: manifest.json cannot be read; score or evaluate again") from error
-    if not lines:
+    if not sums:
         raise RequestError(f"RUN {str(path)!r} has no scores in scores.jsonl; score or evaluate again")
-    scores = pd.DataFrame(lines, columns=_SCORE_COLUMNS)
     domains, tried, done = dict[str, str | None](), set[str](), set[str]()
     for sample in samples(path):
         domains[sample.id] = sample.domain
@@ -122,23 +149,13 @@ def _load(path: Path, name: str, letter: str) -> ComparedRun:
         path=path,
         manifest=manifest,
         summary=stored.summary,
-        cells=scores.drop(columns="by").groupby(["metric", "id"], sort=False).sum(),
-        by={metric: tuple(sorted(by)) for metric, by in scores.groupby("metric")["by"].unique().items()},
+        sums=sums,
+        by={metric: tuple(sorted(by)) for metric, by in instruments.items()},
         domains=domains,
         skipped=frozenset(domains.keys() - tried),
         failed=frozenset(tried - done),
         facts=read_facts(path),
     )
-
-
-_SCORE_COLUMNS = ["metric", "id", "by", "total", "weight", "scored", "counted", "failed"]
-
-
-def _score_row(score: Score) -> tuple[object, ...]:
-    scored = score.status == "scored"
-    failed = score.status == "failed"
-    total = (score.value or 0.0) * score.weight
-    return score.metric, score.id, score.by, total, score.weight * scored, scored, not failed, failed
 
 
 def _check_comparable(runs: Sequence[ComparedRun]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import Field
 
 from turnmark.core.record import Record
-from turnmark.evaluation.comparison.comparable_runs import ComparedRun, metric_reason
+from turnmark.evaluation.comparison.comparable_runs import ComparedRun, ScoreSums, metric_reason
 from turnmark.evaluation.metric_style import StyledRecord
 from turnmark.evaluation.scores.score_tally import Facts
 
@@ -134,17 +134,15 @@ class PairedStatistics:
     def _cells(self, metric: str) -> _Cells:
         import numpy as np
 
-        is_ratio = _is_ratio(metric)
-        counted_as = "counted" if is_ratio else "scored"
-        divided_by = "counted" if is_ratio else "weight"
         rows = []
         for run, tried in zip(self._runs, self._tried, strict=True):
-            measured = run.cells.loc[metric] if run.measures(metric) else run.cells.iloc[:0].droplevel("metric")
-            cells = measured.reindex(self.ids, fill_value=0)
-            divisor = cells[divided_by].where(cells[divided_by] > 0, 1)
-            counts = tried & (cells[counted_as] > 0)
-            known = tried & (cells["scored"] + cells["failed"] > 0)
-            rows.append((counts, known, cells["total"] / divisor, cells["weight"] / divisor))
+            sums_by_id = run.sums[metric] if run.measures(metric) else {}
+            table = np.array([sums_by_id.get(name, ScoreSums()) for name in self.ids], dtype=float)
+            total, weight, scored, counted, failed = table.reshape(-1, len(ScoreSums._fields)).T
+            counted_as, divided_by = (counted, counted) if _is_ratio(metric) else (scored, weight)
+            divisor = np.where(divided_by > 0, divided_by, 1)
+            known = tried & (scored + failed > 0)
+            rows.append((tried & (counted_as > 0), known, total / divisor, weight / divisor))
         counts, known, sums, weights = (np.array(column) for column in zip(*rows, strict=True))
         return _Cells(counts, known, sums, weights)
 

@@ -157,24 +157,24 @@ def _choose_lead(first: ComparedRun, metrics: Mapping[str, MetricComparison]) ->
 
 def _find_changed(runs: Sequence[ComparedRun], ids: Sequence[str], lead: Sequence[str]) -> tuple[ChangedSample, ...]:
     """Return for each run the samples that gained most over the first run in the leading metric, then the losses."""
-    import pandas as pd
-
     if not lead:
         return ()
     metric = lead[0]
     first = runs[0]
-    values = pd.DataFrame({run.letter: run.values(metric) for run in runs}).reindex(sorted(ids))
+    old_values = first.values(metric)
     changed: list[ChangedSample] = []
     for run in runs[1:]:
-        change = (values[run.letter] - values[first.letter]).dropna().round(9)
-        gained = change[change > 0].sort_values(ascending=False, kind="stable")[:MAX_CHANGED_SAMPLES]
-        lost = change[change < 0].sort_values(kind="stable")[:MAX_CHANGED_SAMPLES]
-        names = [*gained.index, *lost.index]
+        values = run.values(metric)
+        shared = sorted(old_values.keys() & values.keys() & set(ids))
+        change = {name: round(values[name] - old_values[name], 9) for name in shared}
+        order = sorted(shared, key=change.__getitem__)
+        lost = [name for name in order if change[name] < 0][:MAX_CHANGED_SAMPLES]
+        gained = [name for name in sorted(shared, key=lambda name: -change[name]) if change[name] > 0]
+        names = [*gained[:MAX_CHANGED_SAMPLES], *lost]
         before = _read_samples(first, names)
         after = _read_samples(run, names)
         for name in names:
-            old = float(values.at[name, first.letter])
-            new = float(values.at[name, run.letter])
+            old, new = old_values[name], values[name]
             changed.append(
                 ChangedSample(
                     id=name,
