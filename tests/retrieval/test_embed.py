@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from tests.retrieval import tiny
-from turnmark.core.errors import RequestError
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.retrieval.embedding import embedders
 from turnmark.retrieval.embedding.bert_files import read_bert, token_ids
 from turnmark.retrieval.embedding.embedders import MINILM_FOLDER, card_prompts, open_embedder
 
@@ -25,6 +26,16 @@ def test_token_offsets_are_those_of_the_model():
     text = "Älplermagronen, and tea."
     spans = open_embedder("minilm").tokenizer()(text)
     assert "".join(text[start:end] for start, end in spans) == text.replace(" ", "")
+
+
+def test_refuses_wrong_weights(tmp_path, monkeypatch):
+    content = bytearray((MINILM_FOLDER / "model.safetensors").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "model.safetensors").write_bytes(content)
+    monkeypatch.setattr(embedders, "MINILM_FOLDER", tmp_path)
+    open_embedder.cache_clear()
+    with pytest.raises(TurnmarkError, match="is damaged: its SHA-256"):
+        open_embedder("minilm")
 
 
 def test_long_text_is_cut_as_the_library_cuts_it():

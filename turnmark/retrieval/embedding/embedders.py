@@ -15,7 +15,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.core.errors import RequestError
+from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import file_sha256
 from turnmark.core.specs import Entry, Registry, Spec, check_options
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.retrieval.embedding.bert_files import BertConfig, NotBert, read_bert, read_tokenizer
@@ -260,8 +261,11 @@ def offsets_of(fast: Any) -> Tokenizer:
 
 
 def open_minilm(spec: Spec) -> Embedder:
-    """Open `minilm`, the bundled all-MiniLM-L6-v2."""
+    """Open `minilm`, the bundled all-MiniLM-L6-v2, whose weights must have the expected SHA-256."""
     check_options(spec, {}, "embedder")
+    path = MINILM_FOLDER / "model.safetensors"
+    if file_sha256(path) != WEIGHTS_SHA256:
+        raise TurnmarkError(f"{path} is damaged: its SHA-256 is not {WEIGHTS_SHA256}; install turnmark again")
     return Embedder(MINILM_FOLDER, str(spec), PUBLISHED_SHA256)
 
 
