@@ -51,7 +51,7 @@ class Phrases:
         asks_steps                     words that ask for steps
         clauses, frames                only in some rows: words that begin a clause (otherwise the conjunctions), and
                                        content words that frame a question and say nothing about its topic
-        shorter, list, steps           changes of the last answer that rules can make
+        shorter, list, table, order, steps      changes of the last answer that rules can make
         limit                          "in one sentence", "in at most {n} words"; the group `option` marks words
         other                          changes that need a language model
         only, without, first, last, ordinals, units, numbers     words of "only the first two points", "without step 3"
@@ -103,15 +103,18 @@ class Phrases:
         words = self.row.get("clauses") or self.row["conjunctions"]
         return re.compile(rf"[,.;:?!，。；：？！、]|(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
 
+    def defines(self, folded: str) -> bool:
+        """Return whether a folded text asks what something is whose name is one word."""
+        return self._defined(r"\w+" if self.spaced else ".+").fullmatch(folded) is not None
+
     def defined_in(self, folded: str) -> str:
         """Return the subject of a folded text that asks what something is; "" for any other text."""
-        match = self._definition.fullmatch(folded)
+        match = self._defined(r"\w+(?: \w+){0,3}?" if self.spaced else ".{1,20}?").fullmatch(folded)
         return next(filter(None, match.groups()), "").strip() if match else ""
 
-    @cached_property
-    def _definition(self) -> re.Pattern[str]:
-        what = r"(\w+(?: \w+){0,3}?)" if self.spaced else "(.{1,20}?)"
-        return re.compile((self.row.get("definitions") or "(?!)").replace("{what}", what))
+    @cache  # noqa: B019
+    def _defined(self, what: str) -> re.Pattern[str]:
+        return re.compile((self.row.get("definitions") or "(?!)").replace("{what}", f"({what})"))
 
     @cached_property
     def frames(self) -> frozenset[str]:
@@ -206,6 +209,16 @@ def phrases_in(language: str) -> Phrases | None:
     """Return the phrases of a language; None for languages that the table does not have."""
     row = _rows().get(language)
     return None if row is None else Phrases(language, row)
+
+
+def phrases_for(message: str, likely: tuple[str, ...] = ()) -> Phrases | None:
+    """Return the phrases of a message's language, or None if English rules apply to it.
+
+    Args:
+        likely: languages of the conversation and of the documents.
+    """
+    phrases = phrases_of(message, likely)
+    return None if phrases.language == ENGLISH else phrases
 
 
 def phrases_of(message: str, likely: tuple[str, ...] = ()) -> Phrases:

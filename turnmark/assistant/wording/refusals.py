@@ -390,11 +390,16 @@ def _rules_of(language: str) -> RefusalRules:
 
 
 def _possible_rules(reply: str) -> Iterator[RefusalRules]:
-    """Yield the rules of a reply's language; if it does not tell one, those of every language that it may be in."""
+    """Yield the rules of a reply's language, followed by those of other languages that it may be in.
+
+    No function words tell Swedish from English, so the words of such languages are always tried.
+    """
     language, folded = language_of(reply), fold(reply)
     yield _rules_of(language)
-    if not language:
-        yield from (_rules_of(other) for other, parts in refusal_parts().items() if parts.may_refuse(folded))
+    for other, parts in refusal_parts().items():
+        is_possible = other != language and (not language or phrases_in(other) is None)
+        if is_possible and parts.may_refuse(folded):
+            yield _rules_of(other)
 
 
 @lru_cache(maxsize=1024)

@@ -27,8 +27,8 @@ WELCOME_TEXT = "You're welcome. Ask me anything else."
 UNCHANGED_TEXT = "I left the last answer as it is: "
 """Beginning of the reply to an instruction that rules cannot follow; one of the next texts follows."""
 NEEDS_MODEL_TEXT = (
-    "without a language model I can shorten it, put it as a list, and keep or drop some of its lines; anything else "
-    "takes a model (--generator)."
+    "without a language model I can shorten it, put it as a list or a table, keep or drop some of its lines, and "
+    "change their order; anything else takes a model (--generator)."
 )
 NOTHING_TO_CHANGE_TEXT = "there is nothing of the kind in it."
 ALREADY_TEXT = "it is that already."

@@ -26,6 +26,8 @@ _FURTHER_PLACES = re.compile(r"(?:- \*[^*\n]+\*: [^\n]+(?:\n|\Z))+")
 """A paragraph of further places, which follows the quotation: items of a heading path in italics and a sentence."""
 _BOLD = re.compile(rf"[\s>|]*(?:{ITEM_MARK.pattern})?\*\*.*\*\*[\s.。！？|]*", re.DOTALL)
 _CELL_BORDER = re.compile(r"(?<!\\)\|")
+_PAIR = re.compile(r"(.{1,80}?)(?:\s+[–—-]\s+|:\s+|：\s*)(.+)", re.DOTALL)
+"""An item such as "axe – 4" or "axe: 4"."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,12 @@ class Section:
             )
         return self if self.is_note else replace(self, body=text)
 
+    def marked_items(self) -> Iterator[tuple[str, str]]:
+        """Yield the mark and the text of each item; a row has no mark."""
+        for item in map(self.raw, self.items):
+            text = without_item_mark(item)
+            yield item.removesuffix(text), text
+
     @property
     def best_place(self) -> Section:
         """The section without the further places below its quotation."""
@@ -134,8 +142,8 @@ def apply_requests(previous: str, requests: Sequence[EditRequest], is_complete: 
     """
     text = previous if requests else ""
     for request in requests:
-        if request.kind == "list":
-            text = _QUOTE_MARK.sub("", text)  # items are no quotations
+        if request.kind in ("list", "table"):
+            text = _QUOTE_MARK.sub("", text)  # items and rows are no quotations
         sections = sections_of(text, is_complete)
         if request.kind in ("only", "without"):
             sections = _select(sections, request)
@@ -254,9 +262,31 @@ def _plain_lines(section: Section) -> Iterator[str]:
             yield without_item_mark(" ".join(text.split()))
 
 
+def _as_table(section: Section, _: EditRequest) -> Section:
+    """Keep the table, or put items such as "axe: 4" into one."""
+    rows = [at for at in section.units if section.lines[at].kind == "row"]
+    pairs = [
+        _PAIR.fullmatch(text.replace("**", "").replace("|", "\\|"))
+        for text in _plain_lines(section.keep(section.items))
+    ]
+    if rows or not (pairs and all(pairs)):
+        return section.keep(rows)
+    return replace(section, body="\n".join(["| | |", "| --- | --- |", *(f"| {p[1]} | {p[2]} |" for p in pairs if p)]))
+
+
+def _reorder(section: Section, request: EditRequest) -> Section:
+    """Reverse or sort the items; the marks of a numbered list stay in place."""
+    marks, texts = zip(*section.marked_items(), strict=True) if section.items else ((), ())
+    ordered = sorted(texts, key=lambda text: text.strip("*|` ").casefold()) if request.option else texts[::-1]
+    head = [section.raw(at) for at, line in enumerate(section.lines) if line.kind == "head"]
+    return section if section.is_note else replace(section, body="\n".join([*head, *map(str.__add__, marks, ordered)]))
+
+
 _CHANGES: dict[EditKind, Callable[[Section, EditRequest], Section]] = {
     "shorter": _shorten,
     "limit": _limit,
     "steps": _only_steps,
     "list": _as_list,
+    "table": _as_table,
+    "order": _reorder,
 }

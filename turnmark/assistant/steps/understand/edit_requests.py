@@ -15,7 +15,7 @@ from turnmark.core.record import Record
 from turnmark.corpora.text.segmentation import ends_with_question_mark
 from turnmark.corpora.types import Message
 
-EditKind = Literal["list", "shorter", "limit", "steps", "only", "without", "other"]
+EditKind = Literal["list", "table", "shorter", "limit", "order", "steps", "only", "without", "other"]
 MAX_REQUEST_CHARACTERS = 160
 
 
@@ -23,13 +23,13 @@ class EditRequest(Record):
     """A requested change of the last reply.
 
     Attributes:
-        kind: `list`, `shorter`, `limit` (at most some sentences or words), `steps` (show only the steps),
-            `only` (keep some lines), `without` (drop some), or `other`, which needs a language model.
+        kind: `list`, `table`, `shorter`, `limit` (at most some sentences or words), `order`, `steps` (show only the
+            steps), `only` (keep some lines), `without` (drop some), or `other`, which needs a language model.
         count: the number of lines to keep or drop, or the limit; 0 if they are chosen by `at` or `about`.
         last: whether lines are counted from the end.
         at: position of the only line to keep or drop, from 1.
         about: words of the lines to keep or drop.
-        option: for `limit`, whether words are counted.
+        option: for `limit`, whether words are counted; for `order`, whether to sort and not to reverse.
     """
 
     kind: EditKind
@@ -40,7 +40,7 @@ class EditRequest(Record):
     option: bool = False
 
 
-_WHOLE_KINDS: tuple[EditKind, ...] = ("list", "shorter", "limit", "other")
+_WHOLE_KINDS: tuple[EditKind, ...] = ("table", "list", "shorter", "limit", "order", "other")
 _CHOICES: tuple[EditKind, ...] = ("only", "without")
 
 

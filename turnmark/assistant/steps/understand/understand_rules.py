@@ -128,7 +128,7 @@ def needs_topic(message: str, languages: tuple[str, ...] = ()) -> bool:
     if refers_back(message, languages):
         return True
     has_verb = phrases.spaced and len(content_words(message, phrases.language)) > 1
-    if count == 1 and (has_verb or phrases.defined_in(fold(message))):
+    if count == 1 and (has_verb or phrases.defines(fold(message))):
         return False
     if count < MIN_TERMS:
         return True
