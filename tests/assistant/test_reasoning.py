@@ -30,9 +30,6 @@ BEFORE = {
     "details": f'<details type="reasoning" done="true">{THOUGHT}\n</details>\n',
     "cohere": f"<|START_THINKING|>{THOUGHT}<|END_THINKING|>",
     "channels": f"<|channel|>analysis<|message|>{THOUGHT}<|end|><|start|>assistant<|channel|>final<|message|>",
-    "labels": f"**Thinking:** {THOUGHT} **Answer:** ",
-    "headings": f"## Thinking\n{THOUGHT}\n\n## Answer\n",
-    "ReAct": f"Thought: {THOUGHT}\nFinal Answer: ",
     "closed only": f"{THOUGHT}\n</think>\n\n",
     "closed only, in its line": f"{THOUGHT}</think>",
     "closed channel": f"{THOUGHT}<|end|><|start|>assistant<|channel|>final<|message|>",
@@ -84,8 +81,6 @@ def test_first_reply_of_an_unknown_model_does_not_show_its_reasoning(thought):
     [
         ("It is red. <think>Wait, check it.</think> It holds two litres.", "It is red. It holds two litres."),
         ("It is red.\n<think>Wait, let me", "It is red.\n"),
-        ("Thought: one\nAction: search\nAction Input: a\nObservation: b\nThought: c\nFinal Answer: Red.", "Red."),
-        ("Final Answer: Red.\nQuestion: And the pot?\nThought: Hm.", "Red."),
     ],
 )
 def test_removes_reasoning_behind_the_beginning_of_a_reply(text, shown):
@@ -119,15 +114,7 @@ CALLS = [
     "<tool_call><function=search>\n<parameter=query>\nkettle\n</parameter>\n</function></tool_call>",
     "<tool_call>search\n<arg_key>query</arg_key>\n<arg_value>kettle</arg_value></tool_call>",
     '<|channel|>commentary to=functions.search <|constrain|>json<|message|>{"query": "kettle"}<|call|>',
-    f"<|python_tag|>{CALL}", 'search(query="kettle")', '```tool_code\nsearch(query="kettle")\n```',
-    '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>search<｜tool▁sep｜>{"query": "kettle"}<｜tool▁call▁end｜>'
-    "<｜tool▁calls▁end｜>",
-    '<function_calls><invoke name="search"><parameter name="query">kettle</parameter></invoke></function_calls>',
-    f"<think>I search.</think>\n<tool_call>{CALL}</tool_call>",
-    "Thought: I search.\nAction: search\nAction Input: kettle\nObservation: It is red.",
-    'Action: search\nAction Input: {"query": "kettle"}', "**Action:** Search\n**Action Input:** `kettle`",
-    "Thought: I search.\nAction: search[kettle]", "<search><query>kettle</query></search>",
-    "<search>\n  <query>kettle</query>\n</search>",
+    f"<|python_tag|>{CALL}", f"<think>I search.</think>\n<tool_call>{CALL}</tool_call>",
 ]  # fmt: skip
 SEARCH = Tool(name="search", description="Finds.", parameters={"type": "object", "properties": {}})
 
@@ -147,10 +134,7 @@ def test_a_call_written_as_text_is_a_call_and_nobody_sees_it(written):
 @pytest.mark.parametrize(
     "text",
     ['Send this:\n```json\n{"name": "kettle", "arguments": {}}\n```\nThen wait.', '{"name": "Ada", "age": 3}',
-     "Use `<tool_call>` for that.", "The tag <tool_call> opens a call.", "f(x)",
-     "Action: press the button.\nThen wait.", "Action: search\nfor the kettle.", "Use the <search> element.",
-     "Write:\n```\nAction: search\nAction Input: kettle\n```", "<b><i>kettle</i></b>",
-     "Write `<search><query>kettle</query></search>`."],
+     "Use `<tool_call>` for that.", "The tag <tool_call> opens a call."],
 )  # fmt: skip
 def test_keeps_what_is_no_call(text):
     assert read_calls(text, ["search"]) == ((), text)

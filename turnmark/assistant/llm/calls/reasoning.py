@@ -2,9 +2,7 @@
 
 Reasoning is a block at the beginning of a reply, such as `<think>…</think>`, `[THINK]…[/THINK]` or the channel
 `analysis` of gpt-oss. If the chat template of a server has put the opening tag into the prompt, the reply has only the
-closing one. Models without such tags write labels: "**Thinking:** … **Answer:** …", or "Thought:" and "Final Answer:".
-A tag in code or in the middle of a sentence is only mentioned, so it stays in the answer. A label without its
-counterpart stays too.
+closing one. A tag in code or in the middle of a sentence is only mentioned, so it stays in the answer.
 """
 
 from __future__ import annotations
@@ -22,66 +20,28 @@ _TAG = rf"<(?P<name>{_NAMES})(?:\s[^<>]*)?>"
 _PAIRS: tuple[tuple[str, str], ...] = (
     (r"\[THINK(?:ING)?\]", r"\[/THINK(?:ING)?\]"),
     (r"◁think▷", r"◁/think▷"),
-    (r"<\|begin_of_thought\|>", r"<\|end_of_thought\|>"),
     (r"<\|START_THINKING\|>", r"<\|END_THINKING\|>"),
-    (r"<\|think(?:ing)?\|>", r"<\|(?:/|end_?(?:of_)?)think(?:ing)?\|>"),
-    (r"<\|channel>\s*(?:thought|analysis)\b", r"<channel\|>"),
-    (r"<unused94>(?:thought\b)?", r"<unused95>"),
     (r"<details\s+type=[\"']reasoning[\"'][^<>]*>", r"</details>"),
-    (r"```(?:think(?:ing)?|reasoning|thoughts?)[ \t]*\n", r"\n```"),
 )
 _FLAGS = re.IGNORECASE | re.DOTALL
 _OPENINGS = [re.compile(rf"\s*(?:{opening})", _FLAGS) for opening, _ in _PAIRS]
 _CLOSINGS = [re.compile(closing, _FLAGS) for _, closing in _PAIRS]
 _TAG_OPENING = re.compile(rf"\s*{_TAG}", _FLAGS)
-_DANGLING_TAG = re.compile(
-    rf"</(?:{_NAMES})\s*>|\[/THINK(?:ING)?\]|◁/think▷|<\|end_of_thought\|>|<\|END_THINKING\|>"
-    r"|<\|(?:/|end_?(?:of_)?)think(?:ing)?\|>|<channel\|>|<unused95>",
-    _FLAGS,
-)
+_DANGLING_TAG = re.compile(rf"</(?:{_NAMES})\s*>|\[/THINK(?:ING)?\]|◁/think▷|<\|END_THINKING\|>", _FLAGS)
 # "<think> is the tag of …" is a sentence about the tag.
 _MENTION = re.compile(r"[ \t]+(?:is|are|was|and|or|means|marks|tags?|blocks?|elements?)\b|[ \t]*[,;:.)`\"'”]")
-_MID_TEXT = re.compile(
-    rf"(?:(?<=\n)|\A)[ \t]*<(?P<name>{_NAMES})(?:\s[^<>]*)?>.*?</(?P=name)\s*>[ \t]*(?=\n|\S|\Z)", _FLAGS
-)
 # "It is red. <think>Check that.</think> It is round." and reasoning that a limit cut off, but not "the tag <think>".
-_INLINE_TAG = r"<(?P<name>think(?:ing)?|thoughts?|reasoning)>"
-_INLINE_REASONING = re.compile(
-    rf"(?<=[.!?:\])*。！？])[ \t]*{_INLINE_TAG}(?:(?!<think).){{0,4000}}?</(?P=name)\s*>", _FLAGS
+_LATER_BLOCK = re.compile(
+    rf"(?:(?<=[.!?:\])*。！？\n])|\A)[ \t]*{_TAG}(?P<thought>.*?</(?P=name)\s*>|(?=\s*\w).*\Z)", _FLAGS
 )
-_CUT_OFF_REASONING = re.compile(rf"(?<=[.!?:\])*。！？\n])[ \t]*{_INLINE_TAG}(?!.*</(?P=name))(?=\s*\w).*\Z", _FLAGS)
-# Labels in place of tags.
-_BOLD = r"(?:\*\*|__)"
-_THINKING_LABELS = (
-    "thinking", "thinking process", "thought", "thoughts", "thought process", "reasoning", "reasoning process",
-    "my reasoning", "my thinking", "internal reasoning", "internal monologue", "chain of thought", "chain-of-thought",
-    "scratchpad",
-)  # fmt: skip
-_THINKING_LABEL = re.compile(
-    rf"\s*(?:#{{1,6}}[ \t]*)?{_BOLD}?(?:{'|'.join(_THINKING_LABELS)})(?:[ \t]\d+)?"
-    rf"(?:(?:{_BOLD}?:{_BOLD}?|{_BOLD})(?=\s|\Z)|[ \t]*\n)",
-    re.IGNORECASE,
-)
-_FINAL_LABEL = re.compile(
-    rf"(?:^|\n)[ \t]*(?:#{{1,6}}[ \t]*)?{_BOLD}?(?:(?:my |the )?final (?:answer|response|reply)|answer|response|reply)"
-    rf"(?:{_BOLD}?:{_BOLD}?|{_BOLD}(?=[ \t]*\n)|(?<=[a-z])[ \t]*(?=\n))"
-    rf"|{_BOLD}(?:final )?(?:answer|response|reply)(?::{_BOLD}|{_BOLD}:)",
-    re.IGNORECASE,
-)
-_FINAL_AT_START = re.compile(rf"\s*{_BOLD}?final answer(?:{_BOLD}?:{_BOLD}?)[ \t]*", re.IGNORECASE)
-_ACTION_LINE = re.compile(
-    rf"\n[ \t]*{_BOLD}?Action(?: \d+)?:{_BOLD}?[ \t]*`?[\w.-]+`?(?:\[|[ \t]*\n\s*{_BOLD}?Action Input)", re.IGNORECASE
-)
-_NEXT_ROUND = re.compile(rf"\n[ \t]*{_BOLD}?(?:Question|Observation|Thought)(?: \d+)?:.*\Z", _FLAGS)
 _QUOTES = "`\"'“”„«»‘’([{"
 _ENDS_OF_SENTENCES = '.!?…。！？:)]}*"”'
 _WRAPPED_ANSWER = re.compile(
-    r"\s*(?:<(?P<name>answer|response|output|final_answer)>(?P<tagged>.*?)(?:</(?P=name)>\s*|\Z)"
-    r"|<\|begin_of_solution\|>(?P<solution>.*?)(?:<\|end_of_solution\|>\s*|\Z)"
-    r"|<\|START_RESPONSE\|>(?P<response>.*?)(?:<\|END_RESPONSE\|>\s*|\Z))\Z",
+    r"\s*(?:<(?:answer|response|output|final_answer)>|<\|START_RESPONSE\|>)(.*?)(?:</\w+>|<\|END_RESPONSE\|>|\Z)\s*\Z",
     _FLAGS,
 )
-# The channels of gpt-oss, and what is left of them if a server drops the special tokens.
+"""The tags that some models write around the answer after their reasoning."""
+# The channels of gpt-oss.
 _CHANNEL = re.compile(
     r"(?:<\|start\|>assistant)?(?P<recipient>\s+to=[\w.:-]+)?\s*<\|channel\|>\s*(?P<channel>\w+)(?P<head>[^<]*)"
     r"(?:<\|constrain\|>[^<]*)?<\|message\|>"
@@ -92,8 +52,6 @@ _KNOWN_CHANNEL = re.compile(
     r"<\|channel\|>\s*(?:analysis|commentary|final)\b[^<]*(?:<\|constrain\|>[^<]*)?<\|message\|>"
 )
 _UNFINISHED_CHANNEL = re.compile(r"(?:<\|start\|>assistant|<\|channel\|>)(?:(?!<\|message\|>).)*\Z", re.DOTALL)
-_BARE_CHANNEL = re.compile(r"\s*(?:assistant)?analysis(?=[A-Z\"“'])")
-_BARE_FINAL = re.compile(r"(?:assistant)final(?=\S)")
 _END_TOKENS = re.compile(
     r"\s*(?:<\|(?:im_end|eot_id|eom_id|endoftext|end_of_text|end|return|eos)\|>|<end_of_turn>|<｜end▁of▁sentence｜>)"
     r"\s*(?:<\|.*|<start_of_turn>.*|<)?\Z",
@@ -119,13 +77,6 @@ def split_reasoning(text: str) -> ReasoningSplit:
     """Separate the reasoning of a model from the reply that follows it."""
     if _has_channels(text):
         return _split_channels(text)
-    bare = _BARE_CHANNEL.match(text)
-    if bare:
-        final = _BARE_FINAL.search(text, bare.end())
-        if final:
-            return ReasoningSplit(text[bare.end() : final.start()].strip(), text[final.end() :])
-    if labeled := _split_labels(text):
-        return labeled
     thoughts: list[str] = []
     rest = text
     dangling = False
@@ -145,30 +96,10 @@ def split_reasoning(text: str) -> ReasoningSplit:
             dangling = not thoughts[:-1]
         rest = rest[end.end() :].lstrip()
     rest, inner = _without_blocks(rest)
-    found = bool(thoughts or inner)
+    if (thoughts or inner) and (wrapped := _WRAPPED_ANSWER.match(rest)):
+        rest = wrapped[1].strip()
     reasoning = "\n\n".join(filter(None, [*thoughts, *inner]))
-    return ReasoningSplit(reasoning, without_end_tokens(_unwrap(rest) if found else rest), dangling=dangling)
-
-
-def _split_labels(text: str) -> ReasoningSplit | None:
-    """Separate reasoning and answer by their labels. Return None if neither an answer nor a call has a label."""
-    thinking = _THINKING_LABEL.match(text)
-    if thinking is None:
-        final = _FINAL_AT_START.match(text)
-        return ReasoningSplit("", _NEXT_ROUND.sub("", text[final.end() :])) if final else None
-    code = code_spans(text)
-    final = next((label for label in _FINAL_LABEL.finditer(text, thinking.end()) if not _overlaps(label, code)), None)
-    if final is not None:
-        answer = _NEXT_ROUND.sub("", text[final.end() :]).strip()
-        return ReasoningSplit(text[thinking.end() : final.start()].strip(), answer, unfinished=not answer)
-    action = _ACTION_LINE.search(text, thinking.end())
-    if action is None:
-        return None
-    return ReasoningSplit(text[thinking.end() : action.start()].strip(), text[action.start() :].lstrip())
-
-
-def _overlaps(match: re.Match[str], spans: list[tuple[int, int]]) -> bool:
-    return any(start < match.end() and match.start() < end for start, end in spans)
+    return ReasoningSplit(reasoning, without_end_tokens(rest), dangling=dangling)
 
 
 def _has_channels(text: str) -> bool:
@@ -227,24 +158,16 @@ def _is_boundary(text: str, mark: re.Match[str]) -> bool:
 def _without_blocks(text: str) -> tuple[str, list[str]]:
     """Remove blocks of reasoning that begin a later line or sentence of a reply; return the text and the blocks."""
     blocks: list[str] = []
-    code: list[tuple[int, int]] = []
+    code = code_spans(text)
 
     def remove(match: re.Match[str]) -> str:
-        opening = re.match(rf"\s*{_TAG}", match.group(), _FLAGS)
-        if (
-            is_in_code(match.start(), code)
-            or is_in_code(match.end() - 1, code)
-            or (opening and _MENTION.match(match.group(), opening.end()))
-        ):
+        is_quoted = is_in_code(match.start(), code) or is_in_code(match.end() - 1, code)
+        if is_quoted or _MENTION.match(text, match.start("thought")):
             return match.group()
-        blocks.append(re.sub(rf"\A\s*{_TAG}|</(?:{_NAMES})\s*>\s*\Z", "", match.group(), flags=_FLAGS).strip())
+        blocks.append(re.sub(rf"</(?:{_NAMES})\s*>\Z", "", match["thought"], flags=_FLAGS).strip())
         return ""
 
-    shorter = text
-    for pattern in (_MID_TEXT, _INLINE_REASONING, _CUT_OFF_REASONING):
-        code = code_spans(shorter)
-        shorter = pattern.sub(remove, shorter)
-    return (shorter, blocks) if blocks else (text, [])
+    return _LATER_BLOCK.sub(remove, text), blocks
 
 
 def _split_channels(text: str) -> ReasoningSplit:
@@ -272,14 +195,6 @@ def _split_channels(text: str) -> ReasoningSplit:
     return ReasoningSplit("\n\n".join(filter(None, thoughts)), reply, unfinished=not reply.strip())
 
 
-def _unwrap(text: str) -> str:
-    """Return the answer within the tags that some models write around it after their reasoning."""
-    match = _WRAPPED_ANSWER.match(text)
-    if match is None:
-        return text
-    return (match["tagged"] or match["solution"] or match["response"] or "").strip()
-
-
 def without_end_tokens(text: str) -> str:
     """Remove the token that ends a reply, if a server shows it, and what the model wrote after it."""
     return _END_TOKENS.sub("", text) if text.rstrip().endswith(">") or "<|" in text else text
@@ -287,26 +202,15 @@ def without_end_tokens(text: str) -> str:
 
 # --- streams ---------------------------------------------------------------------------------------------------------
 
-_MAY_OPEN = re.compile(
-    r"\s*(?:<[^<>\n]{0,60}|\[[A-Z/]{0,9}|◁\w{0,8}|`{1,3}\w{0,9}|a(?:n(?:a(?:l(?:y(?:s(?:is?)?)?)?)?)?)?)?\Z",
-    re.IGNORECASE,
-)
-_REASONING_OPENINGS = (
-    "okay", "ok,", "ok so", "alright", "hmm", "wait", "well,", "so,", "so the", "so we", "so i", "first,",
-    "firstly", "right,", "let me", "let's", "let us", "we need", "we have", "we are", "we should",
-    "we must", "we can", "we know", "i need", "i should", "i have to", "i must", "i will", "i'll",
-    "the user", "the question", "the person", "the query", "the prompt", "this question", "user ",
-    "thinking", "thought process", "looking at", "analysis", "here's a thinking", "here's my thinking",
-    "to answer", "好的", "好，", "嗯", "用户", "首先", "我们", "我需要", "d'accord", "bon,", "хорошо",
-)  # fmt: skip
-"""First words of reasoning, in lower case."""
+_MAY_OPEN = re.compile(r"\s*(?:<[^<>\n]{0,60}|\[[A-Z/]{0,9}|◁\w{0,8})?\Z", re.IGNORECASE)
 _REASONING_MODEL = re.compile(
     r"think|reason|\br1\b|-r1|qwq|qwen-?3|gpt-oss|magistral|deepseek|nemotron|glm-?[45z]|minimax|kimi|seed-oss|exaone|"
     r"marco-o1|skywork-o|\bo1\b|hunyuan|ernie|granite-?3\.[23]|cogito|smollm3|olmo-?3",
     re.IGNORECASE,
 )
 _SELF_TALK = re.compile(
-    r"\b(?:the user|user(?:'s| is| wants| asks)|i (?:need|should|have|must|will|want|think|can see)|i'(?:ll|m)|"
+    r"\A\W*(?:okay|ok|alright|well|so|first(?:ly)?|right|thinking|analysis|d'accord|bon|хорошо)\b|\A\W*(?:好的|嗯|首先)"
+    r"|\b(?:the user|user(?:'s| is| wants| asks)|i (?:need|should|have|must|will|want|think|can see)|i'(?:ll|m)|"
     r"let me|let's|we (?:need|should|have to|must|are asked)|(?:the|this) question|"
     r"wait|hmm|looking at|so the answer|step by step)\b|用户|我需要|我们"
 )
@@ -322,7 +226,7 @@ class ReasoningHabit:
 
     Only a reply in one piece shows whether its beginning was reasoning that the prompt had opened. A stream is
     therefore held back until the closing tag, or until its end, if an earlier reply of the model had such reasoning, or
-    if there was no earlier reply and the model's name or the first words are those of reasoning.
+    if there was no earlier reply and the model's name or its first sentences are those of reasoning.
 
     Args:
         name: name of the model.
@@ -345,19 +249,14 @@ class ReasoningHabit:
 
     def holds(self, text: str) -> bool:
         """Return whether the beginning of a reply, in which no reasoning was found, may be reasoning nevertheless."""
-        if _MAY_OPEN.fullmatch(text) or _BARE_CHANNEL.match(text) or _may_be_labeled(text):
+        if _MAY_OPEN.fullmatch(text):
             return True
         if self._dangles is not None:
             return self._dangles
-        start = text.lstrip(" \n\t*_").lower()
-        if self._suspect or any(start.startswith(words) or words.startswith(start) for words in _REASONING_OPENINGS):
-            return True
         # The first sentences of an unknown model are held back as well: they show whether it talks to itself.
-        return len(start) < MIN_UNKNOWN_CHARACTERS or _SELF_TALK.search(start[:MAX_JUDGED_CHARACTERS]) is not None
-
-
-def _may_be_labeled(text: str) -> bool:
-    """Return whether a reply begins with a label of reasoning, or may do so when it goes on."""
-    start = text.lstrip(" \n\t*_#").lower()
-    labels = (*_THINKING_LABELS, "final answer")
-    return _THINKING_LABEL.match(text) is not None or any(f"{label}:".startswith(start) for label in labels)
+        start = text.lstrip().lower()
+        return (
+            self._suspect
+            or len(start) < MIN_UNKNOWN_CHARACTERS
+            or _SELF_TALK.search(start[:MAX_JUDGED_CHARACTERS]) is not None
+        )

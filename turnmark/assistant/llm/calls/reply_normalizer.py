@@ -7,7 +7,8 @@ is the text for the person, for the next prompt, or for a judge.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Unpack
 
 from turnmark.assistant.llm.calls.protocols import (
@@ -50,56 +51,54 @@ class NormalizedGenerator(GeneratorWrapper):
         """
         if any(message.pictures for message in messages) and not self.takes_pictures:
             raise PicturesRefused(f"{self.name} takes no pictures")
-        on_text, schema = options.get("on_text"), options.get("schema")
-        shown = _TextFilter(on_text, self._habit, self._names) if on_text is not None else None
-        if shown is not None:
-            options = {**options, "on_text": shown}
-        try:
-            reply = self.generator.complete(messages, **options)
-        except RepeatedReply as stopped:
-            reply = self._stopped_reply(messages, stopped.text, options.get("max_tokens"))
-        clean = self._without_reasoning(reply, conclusive=schema is None)
+        schema = options.get("schema")
+        call = partial(self.generator.complete, messages)
+        reply, shown = self._normalized(call, messages, options, conclusive=schema is None)
         if schema is None:
-            clean = _drop_repetition(clean.model_copy(update={"text": read_calls(clean.text, self._names).text}))
-        if shown is not None:
-            shown.finish(clean.text)
-        return clean
+            reply = _drop_repetition(reply.model_copy(update={"text": read_calls(reply.text, self._names).text}))
+        shown.finish(reply.text)
+        return reply
 
     def _converse(self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Any) -> Completion:
-        on_text = options.get("on_text")
         self._names = tuple(tool.name for tool in tools) or self._names
-        shown = _TextFilter(on_text, self._habit, self._names) if on_text is not None else None
-        if shown is not None:
-            options["on_text"] = shown
-        try:
-            reply: Completion = super()._converse(messages, tools, **options)
-        except RepeatedReply as stopped:
-            reply = self._stopped_reply(messages, stopped.text, options.get("max_tokens"))
-        clean = self._without_reasoning(reply, conclusive=True)
-        if not clean.calls:
-            calls, text = read_calls(clean.text, self._names)
+        reply, shown = self._normalized(partial(super()._converse, messages, tools), messages, options)
+        if not reply.calls:
+            calls, text = read_calls(reply.text, self._names)
             # Without tools, the model was asked to answer, so that a call is no answer.
             change: dict[str, Any] = {"calls": calls, "finish_reason": "stop"} if calls and tools else {}
-            clean = _drop_repetition(clean.model_copy(update={"text": text, **change}))
-        if shown is not None:
-            shown.finish(clean.text)
-        return clean
+            reply = _drop_repetition(reply.model_copy(update={"text": text, **change}))
+        shown.finish(reply.text)
+        return reply
 
-    def _stopped_reply(
-        self, messages: Sequence[PromptMessage | ToolMessage], text: str, max_tokens: int | None
-    ) -> Completion:
-        return Completion(
-            text=text,
-            finish_reason="stop",
-            usage=estimate_usage(messages, text, 1),
-            model=self.name,
-            max_tokens=max_tokens or self.reply_tokens,
-        )
+    def _normalized(
+        self,
+        call: Callable[..., Completion],
+        messages: Sequence[PromptMessage | ToolMessage],
+        options: Mapping[str, Any],
+        conclusive: bool = True,
+    ) -> tuple[Completion, _TextFilter]:
+        """Make a call; return its reply without reasoning and role, and the filter of its stream.
 
-    def _without_reasoning(self, reply: Completion, conclusive: bool) -> Completion:
+        Args:
+            conclusive: see `ReasoningHabit.note`.
+        """
+        shown = _TextFilter(options.get("on_text"), self._habit, self._names)
+        streamed = {"on_text": shown} if options.get("on_text") is not None else {}
+        try:
+            reply = call(**{**options, **streamed})
+        except RepeatedReply as stopped:
+            reply = Completion(
+                text=stopped.text,
+                finish_reason="stop",
+                usage=estimate_usage(messages, stopped.text, 1),
+                model=self.name,
+                max_tokens=options.get("max_tokens") or self.reply_tokens,
+            )
         split = split_reasoning(reply.text)
         self._habit.note(split, conclusive and reply.finish_reason == "stop")
-        return strip_reasoning(reply)
+        text = split.text[_role_length(split.text) :]
+        reasoning = "\n\n".join(filter(None, (reply.reasoning, split.reasoning)))
+        return reply.model_copy(update={"text": text, "reasoning": reasoning}), shown
 
 
 def normalize_replies(generator: Generator) -> Generator:
@@ -110,15 +109,6 @@ def normalize_replies(generator: Generator) -> Generator:
             return generator
         inner = inner.generator
     return NormalizedGenerator(generator)
-
-
-def strip_reasoning(reply: Completion) -> Completion:
-    """Return a reply whose text is without reasoning, which is added to the reasoning that the endpoint reported."""
-    split = split_reasoning(reply.text)
-    if split.text == reply.text:
-        return _without_role(reply)
-    reasoning = "\n\n".join(filter(None, (reply.reasoning, split.reasoning)))
-    return _without_role(reply.model_copy(update={"text": split.text, "reasoning": reasoning}))
 
 
 _ROLE_NAMES = ("assistant", "assistent", "asistente", "assistente", "ai assistant", "助手")
@@ -132,9 +122,10 @@ def _may_become_role(text: str) -> bool:
     return any(name.startswith(begun) for name in _ROLE_NAMES)
 
 
-def _without_role(reply: Completion) -> Completion:
-    role = _ROLE.match(reply.text)
-    return reply.model_copy(update={"text": reply.text[role.end() :]}) if role else reply
+def _role_length(text: str) -> int:
+    """Return the length of the role at the beginning of a reply."""
+    role = _ROLE.match(text)
+    return role.end() if role else 0
 
 
 def _drop_repetition(reply: Completion) -> Completion:
@@ -151,12 +142,12 @@ class _TextFilter:
     """A receiver of the pieces of a reply that passes on only what belongs to the normalized text.
 
     Args:
-        on_text: receives the pieces.
+        on_text: receives the pieces, or None if the reply is not streamed.
         habit: how the model begins its replies.
         names: names of the offered tools.
     """
 
-    def __init__(self, on_text: OnText, habit: ReasoningHabit, names: Sequence[str] = ()) -> None:
+    def __init__(self, on_text: OnText | None, habit: ReasoningHabit, names: Sequence[str]) -> None:
         self._on_text, self._habit, self._names = on_text, habit, names
         self._text = self._passed = ""
         self._stops = ON_REPETITION.get() is not None
@@ -171,20 +162,16 @@ class _TextFilter:
             return
         if not self._passed and _may_become_role(split.text):
             return
-        role = _ROLE.match(split.text)
-        shown = without_unfinished_calls(split.text[role.end() :] if role else split.text, self._names)
+        shown = without_unfinished_calls(split.text[_role_length(split.text) :], self._names)
         if self._stops and any(mark in piece for mark in ".!?。！？\n"):
             if repetition_start(shown) is not None:
                 raise RepeatedReply(self._text)
             self._held_from = repetition_start(shown, rounds_in_row=2)
-        self._pass(shown if self._held_from is None else shown[: self._held_from])
+        self.finish(shown if self._held_from is None else shown[: self._held_from])
 
     def finish(self, text: str) -> None:
         """Pass on the rest of the normalized text."""
-        self._pass(text)
-
-    def _pass(self, text: str) -> None:
         # Text that was passed on is never retracted, even if a later tag shows that it was reasoning.
-        if text.startswith(self._passed) and len(text) > len(self._passed):
+        if self._on_text is not None and text.startswith(self._passed) and len(text) > len(self._passed):
             piece, self._passed = text[len(self._passed) :], text
             self._on_text(piece)

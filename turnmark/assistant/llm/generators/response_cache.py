@@ -33,7 +33,6 @@ from turnmark.assistant.llm.calls.protocols import (
     ToolMessage,
     traits_of,
 )
-from turnmark.assistant.llm.calls.reply_normalizer import strip_reasoning
 from turnmark.assistant.llm.calls.reply_schemas import strict_schema
 from turnmark.assistant.types import Usage
 from turnmark.core.console import notify
@@ -173,8 +172,7 @@ class CachedGenerator(GeneratorWrapper):
             reply = Completion.model_validate_json(text, extra="ignore")  # of any version
         except ValidationError:
             return None
-        # Replies of earlier versions were stored together with their reasoning.
-        cached = strip_reasoning(reply).model_copy(update={"saved": reply.usage, "usage": Usage()})
+        cached = reply.model_copy(update={"saved": reply.usage, "usage": Usage()})
         if on_text is not None:
             on_text(cached.text)
         return cached
