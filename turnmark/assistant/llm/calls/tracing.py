@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from importlib.metadata import version
 from itertools import chain
@@ -32,9 +32,9 @@ AddOutput = Callable[..., None]
 
 
 class Tracing:
-    """A tracer with a switch for the text of questions, answers, prompts and passages."""
+    """A tracer with a switch for the text of questions, answers, prompts and passages; without one, spans are empty."""
 
-    def __init__(self, tracer: Any, content: bool) -> None:
+    def __init__(self, tracer: Any | None, content: bool = False) -> None:
         self._tracer = tracer
         self.content = content
 
@@ -49,6 +49,9 @@ class Tracing:
             input_text: input of the span; it is left out unless content is traced.
             extra: further attributes.
         """
+        if self._tracer is None:
+            yield lambda *_: None
+            return
         from opentelemetry.trace import Status, StatusCode
 
         attributes = {"openinference.span.kind": kind, **(extra or {})}
@@ -90,37 +93,18 @@ class Tracing:
 
     def generator(self, generator: Generator | None) -> Generator | None:
         """Return a generator whose calls write spans; one that is traced already is unwrapped first."""
-        if generator is None:
-            return None
+        if generator is None or self._tracer is None:
+            return generator
         return TracedGenerator(generator.generator if isinstance(generator, TracedGenerator) else generator, self)
 
     def retriever(self, retriever: Retriever | None) -> Retriever | None:
         """Return a retriever whose searches write spans; one that is traced already is unwrapped first."""
-        if retriever is None:
-            return None
+        if retriever is None or self._tracer is None:
+            return retriever
         return TracedRetriever(retriever.inner if isinstance(retriever, TracedRetriever) else retriever, self)
 
 
-class _TracingOff(Tracing):
-    """Writes no spans."""
-
-    @contextmanager
-    def turn(self, message: str) -> Iterator[Callable[[Reply], Reply]]:  # noqa: ARG002
-        yield lambda reply: reply
-
-    def step(self, name: str) -> AbstractContextManager[object]:  # noqa: ARG002
-        return nullcontext()
-
-    def generator(self, generator: Generator | None) -> Generator | None:
-        """Return the generator unchanged."""
-        return generator
-
-    def retriever(self, retriever: Retriever | None) -> Retriever | None:
-        """Return the retriever unchanged."""
-        return retriever
-
-
-NOT_TRACED = _TracingOff(None, content=False)
+NOT_TRACED = Tracing(None)
 
 
 def tracing_by_environment() -> Tracing:
@@ -150,14 +134,14 @@ class TracedGenerator(GeneratorWrapper):
     def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
         with self._call(messages) as add:
             reply = self.generator.complete(messages, **options)
-            add(reply.text, {"llm.model_name": reply.model, **self._usage_attributes(reply)})
+            add(reply.text, {"llm.model_name": reply.model, **_usage_attributes(reply)})
         return reply
 
     def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
         with self._call(messages) as add:
             reply = super()._converse(messages, tools, **options)
             calls = json.dumps([call.model_dump() for call in reply.calls], ensure_ascii=False)
-            add(reply.text or calls, self._usage_attributes(reply))
+            add(reply.text or calls, _usage_attributes(reply))
         return reply
 
     def _call(self, messages: Sequence[Any]) -> AbstractContextManager[AddOutput]:
@@ -169,14 +153,15 @@ class TracedGenerator(GeneratorWrapper):
         last_message = messages[-1].content if messages else ""
         return self._tracing.span("llm", "LLM", last_message, attributes)
 
-    def _usage_attributes(self, reply: Any) -> dict[str, Any]:
-        usage = reply.usage
-        return {
-            "llm.finish_reason": reply.finish_reason,
-            "llm.token_count.prompt": usage.prompt_tokens,
-            "llm.token_count.completion": usage.completion_tokens,
-            "llm.token_count.total": usage.prompt_tokens + usage.completion_tokens,
-        }
+
+def _usage_attributes(reply: Any) -> dict[str, Any]:
+    usage = reply.usage
+    return {
+        "llm.finish_reason": reply.finish_reason,
+        "llm.token_count.prompt": usage.prompt_tokens,
+        "llm.token_count.completion": usage.completion_tokens,
+        "llm.token_count.total": usage.prompt_tokens + usage.completion_tokens,
+    }
 
 
 class TracedRetriever(RetrieverWrapper):
