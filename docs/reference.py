@@ -41,6 +41,7 @@ COMMANDS: dict[str, Literal["eval", "score"]] = {"evaluate": "eval", "score": "s
 INTERNAL = {
     "Assistant.from_parts", "Assistant.using", "AssistantConfig.build", "Index.part", "MetricSummary.shown",
     "Passage.as_stored", "Passage.content_hash", "Passage.indexed_text", "Passage.page_at", "Passage.page_texts",
+    "Reply.revises",
 }  # fmt: skip
 """Members that only this project's own modules use."""
 BEGINNING = """# Python API

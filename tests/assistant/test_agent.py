@@ -84,7 +84,7 @@ def test_agent_is_the_default_for_models_with_tools(tmp_path):
         assert forms == {"large": "agent", "small": "once"}
         assert assistant_over("n", spec, steps=("retrieve=read",)).forms["retrieve"] == "read"
     assert assistant_over("n", script(tmp_path, "x")).forms["retrieve"] == "read"
-    assert assistant_over("n").forms["retrieve"] == "active"
+    assert assistant_over("n").forms["retrieve"] == "quote"
 
 
 @pytest.mark.usefixtures("kitchen")

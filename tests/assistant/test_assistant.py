@@ -57,7 +57,7 @@ def test_runs_third_party_steps_named_by_module(tmp_path):
     assert (answered.decision, answered.answer) == ("answer", "THE CUP IS BLUE. [1]")
     assert answered.trace.judgement.reason == "shrugged"
     assert answered.trace.forms["decide"] == f"python:{__name__}:Shrug"
-    assert answered.trace.forms["retrieve"] == "active"
+    assert answered.trace.forms["retrieve"] == "quote"
     assert unknown.decision == "unknown"
     assert set(answered.timings) == {"understand", "retrieve", "decide", "answer", "verify"}
 

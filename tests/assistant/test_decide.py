@@ -18,13 +18,10 @@ from turnmark.assistant.steps.decide import (
     MIN_PARTIAL_CONFIDENCE,
     MIN_PARTIAL_WORD_SHARE,
     DecisionByModel,
-    DecisionByRules,
     confidence_of,
     grade_evidence,
-    narrower_query,
 )
-from turnmark.assistant.steps.retrieve.retrieve_sections import RepeatedSearch, SingleSearch, conversation_query
-from turnmark.assistant.steps.step_protocols import max_rounds
+from turnmark.assistant.steps.retrieve.retrieve_sections import conversation_query
 from turnmark.assistant.steps.step_results import PartEvidence
 from turnmark.assistant.steps.turn_state import MIN_ANSWER_CONFIDENCE, Turn
 from turnmark.retrieval.ranking.fusion import RankAndScore
@@ -105,30 +102,6 @@ def test_closer_passage_never_lowers_the_confidence(cosine, more, line):
         confidence_of(["q"], [hit(1, "It is so.", each)], embed) for each in (cosine, min(1.0, cosine + more))
     )
     assert 0 <= before <= after <= 1
-
-
-QUESTION = "When did the maker of the toaster die?"
-
-
-@pytest.mark.parametrize(
-    ("text", "query"),
-    [
-        ("The toaster was made by Ada Berg.", "maker die toaster"),
-        ("The maker of the toaster dies.", ""),  # nothing is missing
-        ("Otters swim.", ""),  # everything is missing: the documents are about something else
-    ],
-)
-def test_narrower_query_starts_with_missing_words(text, query):
-    assert narrower_query(PartEvidence(QUESTION, QUESTION, hits=(hit(1, text),))) == query
-
-
-@pytest.mark.parametrize(("given", "searches_again"), [(None, True), ((), False)])
-def test_searches_again_for_uncertain_parts_without_given_evidence(given, searches_again):
-    thin = hit(1, "The toaster was made by Ada Berg.", MIN_ANSWER_CONFIDENCE - 0.05)
-    evidence = evidence_of(PartEvidence(QUESTION, QUESTION, hits=(thin,)))
-    assessment = DecisionByRules()(Turn(QUESTION, evidence=given), evidence)
-    assert any(assessment.narrower_queries) is searches_again
-    assert [max_rounds(step) for step in (RepeatedSearch(), SingleSearch())] == [2, 1]
 
 
 @pytest.mark.parametrize(("cosine", "decision"), [(0.01, "answer"), (None, "unknown")])

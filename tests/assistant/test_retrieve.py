@@ -15,17 +15,16 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.llm.prompts.context_budget import PASSAGE_MARK_TOKENS, count_tokens, cut_material
 from turnmark.assistant.steps.answer.answer_llm import turn_prompt
 from turnmark.assistant.steps.retrieve.retrieve_sections import (
-    RepeatedSearch,
+    QuotableSearch,
     SectionSearch,
     SingleSearch,
     grow_sections,
     join_passages,
 )
-from turnmark.assistant.steps.step_results import Evidence, UnderstoodMessage, assess
+from turnmark.assistant.steps.step_results import Evidence, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.turn.components import AssistantParts
-from turnmark.assistant.types import Judgment
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers.markup.markdown import blocks
 from turnmark.corpora.types import CONTINUED_MARK, Document, Passage
@@ -128,7 +127,7 @@ def test_small_context_gets_the_best_sections_and_a_note():
         Turn(question, config=AssistantConfig(top_k=6), retriever=Notes(*CUT), generator=Room(size, 200))  # type: ignore[arg-type]
         for size in (1350, 9000)
     )
-    found = SectionSearch()(turn, understood_as(question), None, None)
+    found = SectionSearch()(turn, understood_as(question))
     prompt, notes = turn_prompt(turn, understood_as(question), found)
     assert found.hits
     assert found.parts[0].hits[0].passage.text in found.hits[0].passage.text
@@ -136,7 +135,7 @@ def test_small_context_gets_the_best_sections_and_a_note():
     assert notes == []
     assert turn.notes == ["sections were cut or left out: the model's context is full"]
     assert cut_material(turn.notes) == {"sections"}
-    more = SectionSearch()(wide, understood_as(question), None, None)
+    more = SectionSearch()(wide, understood_as(question))
     assert wide.notes == []
     assert sum(len(hit.passage.text) for hit in more.hits) > sum(len(hit.passage.text) for hit in found.hits)
 
@@ -163,13 +162,13 @@ def test_joined_passages_equal_the_document_text(paragraphs, size):
 
 
 def search(
-    message: str, notes: Notes, *questions: str, step: SingleSearch = RepeatedSearch(), top_k: int = 6, **fields: Any
+    message: str, notes: Notes, *questions: str, step: SingleSearch = QuotableSearch(), top_k: int = 6, **fields: Any
 ) -> tuple[Turn, UnderstoodMessage, Evidence]:
     """Run the first round of a retrieve step."""
     evidence = fields.pop("evidence", None)
     turn = Turn(message, config=AssistantConfig(top_k=top_k), retriever=notes, evidence=evidence)
     understood = understood_as(message, *questions, **fields)
-    return turn, understood, step(turn, understood, None, None)
+    return turn, understood, step(turn, understood)
 
 
 def test_searches_each_part_and_the_message():
@@ -197,21 +196,9 @@ def test_pages_in_the_language_of_the_question_do_not_fill_the_prompt_of_other_d
     understood = understood_as(turn.message, phrases=(("parental leave",),))
     for languages, in_german, in_english in (("en", "de"), 2, 2), (("de", "en"), 6, 1):
         turn.languages = languages
-        found = SectionSearch()(turn, understood, None, None).parts[0].hits
+        found = SectionSearch()(turn, understood).parts[0].hits
         shown = [hit.passage in german for hit in found]
         assert (shown.count(True), shown.count(False)) == (in_german, in_english)
-
-
-def test_second_round_searches_only_for_missing_evidence():
-    notes = Notes(*CUT)
-    turn, understood, first = search("When are boats fed?", notes, "Who feeds otters?", "When are boats lent?", top_k=2)
-    searches = len(notes.asked)
-    unsure = Judgment(decision="partial", confidence=0.3, reason="")
-    second = RepeatedSearch()(turn, understood, first, assess([unsure, unsure], ["", "mondays boats"]))
-    assert [query.variants for query in notes.asked[searches:]] == [("mondays boats",)]
-    assert (turn.searches[-1].round, turn.searches[-1].why) == (2, "thin evidence")
-    before, after = ({hit.passage.id for hit in found.parts[1].hits} for found in (first, second))
-    assert before <= after
 
 
 def test_keeps_lower_ranked_tables_of_found_documents():

@@ -130,11 +130,10 @@ class SearchHit(Record):
 class Search(Record):
     """One search of a turn."""
 
-    why: str = Field(description="the purpose of the search in a few words: the message, a part of it, thin evidence …")
+    why: str = Field(description="the purpose of the search in a few words: the message, a part of it …")
     query: str
     variants: tuple[str, ...] = ()
     part: int | None = Field(default=None, description="0-based sub-question that it was for, or None for the message")
-    round: int = 1
     hits: tuple[SearchHit, ...] = ()
 
 
@@ -238,6 +237,11 @@ class Reply(Record):
             place = [source.title, source.section, f"page {source.page}" if source.page else ""]
             sources.append(f"\\[{source.n}\\] {escape_markdown_line(' › '.join(filter(None, place)))}  ")
         return "\n".join([answer, "", *sources])
+
+    @property
+    def revises(self) -> bool:
+        """Whether the message was understood as a request to revise the last answer."""
+        return self.trace.understanding is not None and self.trace.understanding.kind == "revision"
 
     @property
     def text(self) -> str:

@@ -14,9 +14,8 @@ from turnmark.assistant.steps.answer.answer_totals import table_to_compute
 from turnmark.assistant.steps.step_results import Assessment, Evidence, PartEvidence, assess
 from turnmark.assistant.steps.turn_state import MIN_ANSWER_CONFIDENCE, MIN_KNOWN_SHARE, Turn
 from turnmark.assistant.steps.understand.understand_rules import terms_of
-from turnmark.assistant.steps.verify.claim_support import coverage, language_of_sources, stems
-from turnmark.assistant.types import Judgment
-from turnmark.corpora.text.function_words import content_words
+from turnmark.assistant.steps.verify.claim_support import coverage
+from turnmark.assistant.types import Decision, Judgment
 from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import Hit
 
@@ -37,16 +36,14 @@ class DecisionByRules:
 
     def __call__(self, turn: Turn, evidence: Evidence, /) -> Assessment:
         level = turn.retriever.sure_from() if turn.retriever else None
-        judgments, narrower_queries = [], []
+        judgments = []
         for part in evidence.parts:
             judgment = _grade_part(turn, part, level)
-            is_thin = judgment.decision != "answer" and turn.evidence is None
-            narrower_queries.append(narrower_query(part) if is_thin else "")
             if judgment.decision == "answer":
                 reason = _reason_to_doubt(turn, part)
                 judgment = judgment.model_copy(update={"decision": "partial", "reason": reason}) if reason else judgment
             judgments.append(judgment)
-        return assess(judgments, narrower_queries)
+        return assess(judgments)
 
 
 def _grade_part(turn: Turn, part: PartEvidence, level: float | None) -> Judgment:
@@ -94,10 +91,9 @@ class DecisionByModel:
         judgments = []
         for part in evidence.parts:
             confidence = confidence_of(wordings_of(part), part.hits, turn.embed) if part.hits else 0.0
-            judgment = Judgment(decision="unknown", confidence=confidence, reason="nothing was found")
-            if evidence.hits:
-                judgment = Judgment(decision="answer", confidence=confidence, reason="passages to read")
-            judgments.append(judgment)
+            judgment = Judgment(decision="answer", confidence=confidence, reason="passages to read")
+            missing = {"decision": "unknown", "reason": "nothing was found"}
+            judgments.append(judgment if evidence.hits else judgment.model_copy(update=missing))
         return assess(judgments)
 
 
@@ -117,22 +113,18 @@ def grade_evidence(
     """
     if not hits:
         return Judgment(decision="unknown", confidence=0.0, reason="nothing was found")
-    cosines = any(hit.similarity is not None for hit in hits)
-    unsure = MIN_ANSWER_CONFIDENCE if level is None else level
-    unknown = max(MIN_PARTIAL_CONFIDENCE, unsure - MAX_PARTIAL_RANGE)
-    if not cosines:
-        unknown, unsure = MIN_PARTIAL_WORD_SHARE, MIN_ANSWER_WORD_SHARE
     confidence = confidence_of(questions, hits, embed)
     if trusted:
         return Judgment(decision="answer", confidence=confidence, reason="given passages")
-    if confidence < unknown:
-        reason = f"confidence {confidence:.2f} is below {unknown:.2f}"
-        return Judgment(decision="unknown", confidence=confidence, reason=reason)
-    if confidence < unsure:
-        reason = f"confidence {confidence:.2f} is below {unsure:.2f}"
-        return Judgment(decision="partial", confidence=confidence, reason=reason)
-    reason = f"confidence {confidence:.2f} reaches {unsure:.2f}"
-    return Judgment(decision="answer", confidence=confidence, reason=reason)
+    unsure = MIN_ANSWER_CONFIDENCE if level is None else level
+    unknown = max(MIN_PARTIAL_CONFIDENCE, unsure - MAX_PARTIAL_RANGE)
+    if all(hit.similarity is None for hit in hits):
+        unknown, unsure = MIN_PARTIAL_WORD_SHARE, MIN_ANSWER_WORD_SHARE
+    decision: Decision = "unknown" if confidence < unknown else "partial" if confidence < unsure else "answer"
+    compared = f"reaches {unsure:.2f}" if decision == "answer" else f"is below {unsure:.2f}"
+    if decision == "unknown":
+        compared = f"is below {unknown:.2f}"
+    return Judgment(decision=decision, confidence=confidence, reason=f"confidence {confidence:.2f} {compared}")
 
 
 def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | None) -> float:
@@ -167,18 +159,3 @@ def confidence_of(questions: Sequence[str], hits: Sequence[Hit], embed: Embed | 
 def wordings_of(part: PartEvidence) -> list[str]:
     """Return the wordings of a part by which its evidence is judged: as typed, and with its topic if it needs one."""
     return list(dict.fromkeys((part.text, part.question)))
-
-
-def narrower_query(part: PartEvidence) -> str:
-    """Return a query of a part's content words, those that its evidence lacks first, or "" if it lacks none or all.
-
-    If none of them is in the evidence, the documents are about something else, and a second search would not help.
-    """
-    terms = content_words(part.question)
-    texts = [hit.passage.indexed_text for hit in part.hits]
-    language = language_of_sources(texts, part.question)
-    present = {stem for text in texts for stem in stems(text, language)}
-    lacking = [word for word in terms if stems(word, language) and not stems(word, language) <= present]
-    if not lacking or len(lacking) == len(terms):
-        return ""
-    return " ".join(dict.fromkeys([*lacking, *terms]))

@@ -128,7 +128,6 @@ class Evidence:
         hits: all evidence; a citation `[n]` is the n-th, from 1.
         message_hits: hits of a compound message searched as one, best first.
         computed: the computations among the evidence, by the id of the passage that shows the result.
-        round: number of rounds of searching so far.
         previous: the answer to revise, with marks that number `hits`, or "" if the message is a question.
         search_on: lets the model that answers search on with tools, or None if no tools are offered. Returns the
             draft, or the evidence to answer from if the model cannot use tools.
@@ -138,7 +137,6 @@ class Evidence:
     hits: tuple[Hit, ...] = ()
     message_hits: tuple[Hit, ...] = ()
     computed: Mapping[str, Computation] = field(default_factory=dict)
-    round: int = 1
     previous: str = ""
     search_on: Callable[[Turn, UnderstoodMessage, Evidence, Assessment], Draft | Evidence] | None = None
 
@@ -154,12 +152,10 @@ class Assessment:
     Attributes:
         judgment: the judgment of all evidence.
         parts: the judgment of each part.
-        narrower_queries: for each part the query of a second round of searching; "": it needs none. Empty: none does.
     """
 
     judgment: Judgment
     parts: tuple[Judgment, ...] = ()
-    narrower_queries: tuple[str, ...] = ()
 
     def report(self, turn: Turn) -> None:
         """Report the decision."""
@@ -167,7 +163,7 @@ class Assessment:
         turn.report("decide", f"{judgment.decision}: {judgment.reason}", confidence=judgment.confidence)
 
 
-def assess(parts: Sequence[Judgment], narrower_queries: Sequence[str] = ()) -> Assessment:
+def assess(parts: Sequence[Judgment]) -> Assessment:
     """Combine the judgments of the parts: `partial` if only some can be answered, or one only in part."""
     decisions = [part.decision for part in parts]
     grounded = sum(decision in GROUNDED_DECISIONS for decision in decisions)
@@ -183,7 +179,7 @@ def assess(parts: Sequence[Judgment], narrower_queries: Sequence[str] = ()) -> A
             reason=f"{grounded} of {len(parts)} parts are covered",
         )
     )
-    return Assessment(combined, tuple(parts), tuple(narrower_queries))
+    return Assessment(combined, tuple(parts))
 
 
 class Computation(NamedTuple):

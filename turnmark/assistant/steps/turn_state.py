@@ -146,24 +146,18 @@ class Turn:
             seconds = time.perf_counter() - began
             self.timings[step.name] = round(self.timings.get(step.name, 0.0) + seconds, 4)
 
-    def searched(
-        self, query: Query, hits: Sequence[Hit], reason: str, part: int | None = None, round_number: int = 1
-    ) -> None:
+    def searched(self, query: Query, hits: Sequence[Hit], reason: str, part: int | None = None) -> None:
         """Record a search for the trace.
 
         Args:
             part: 0-based part that it was for, or None for the message.
-            round_number: number of the round of searching, from 1.
         """
         rows = []
         for hit in hits:
             similarity = None if hit.similarity is None else round(hit.similarity, 4)
             score = round(hit.score, 4)
             rows.append(SearchHit(id=hit.passage.id, title=hit.passage.title, score=score, similarity=similarity))
-        search = Search(
-            why=reason, query=query.text, variants=query.variants, part=part, round=round_number, hits=tuple(rows)
-        )
-        self.searches.append(search)
+        self.searches.append(Search(why=reason, query=query.text, variants=query.variants, part=part, hits=tuple(rows)))
 
     def report_hits(self, hits: Sequence[Hit]) -> None:
         """Report the searches so far, and the evidence."""

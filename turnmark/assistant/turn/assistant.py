@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from turnmark.assistant.config import (
     EXTRACTIVE_SPEC,
@@ -18,7 +18,6 @@ from turnmark.assistant.llm.calls.reply_normalizer import normalize_replies
 from turnmark.assistant.llm.calls.tracing import tracing_to
 from turnmark.assistant.sessions.conversation import Conversation, SessionBegan, TurnAnswered
 from turnmark.assistant.steps.retrieve.retrieve_sections import drop_repeats, hits_of_parts
-from turnmark.assistant.steps.step_protocols import max_rounds
 from turnmark.assistant.steps.step_results import Draft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.courtesy import Courtesy
@@ -188,7 +187,6 @@ class Assistant:
         on_event: Callable[[Event], None] = lambda _: None,
         evidence: Sequence[Hit] | None = None,
         trusted: bool = False,
-        on_answer: Callable[[Reply], None] = lambda _: None,
     ) -> Reply:
         """Reply to a message: run all steps of one turn.
 
@@ -197,38 +195,28 @@ class Assistant:
             on_event: called with each event of a step while it runs; the answer arrives in pieces (`delta`).
             evidence: passages to answer from, best first; then nothing is searched, and no model writes a rewrite.
             trusted: the evidence is known to be about the question, so it is not judged by similarity.
-            on_answer: called with the reply when its answer is complete, before it is checked.
         """
         steps = self.steps
         with self.parts.tracing.turn(message) as finish:
             turn = self._begin(history, message, on_event, evidence=evidence, trusted=trusted)
             understood = turn.run(steps.understand)
             if understood.understanding.kind == "conversational":
-                courtesy = turn.run(Courtesy(), understood)
-                on_answer(reply_of(turn, understood, courtesy))
-                return finish(reply_of(turn, understood, courtesy))
+                return finish(reply_of(turn, understood, turn.run(Courtesy(), understood)))
             if understood.understanding.kind == "revision" and evidence is None:
                 draft = turn.run(steps.revise, understood)
                 understood = understood.as_revision(message)
             else:
-                found = turn.run(steps.retrieve, understood, None, None)
+                found = turn.run(steps.retrieve, understood)
                 assessment = turn.run(steps.decide, found)
-                for _ in range(max_rounds(steps.retrieve) - 1):
-                    if any(assessment.narrower_queries):
-                        found = turn.run(steps.retrieve, understood, found, assessment)
-                        assessment = turn.run(steps.decide, found)
                 draft = turn.run(steps.answer, understood, found, assessment)
                 self._advise(turn, understood, draft)
-            on_answer(reply_of(turn, understood, draft))
-            checked = turn.run(steps.verify, understood, draft)
-            return finish(reply_of(turn, understood, checked))
+            return finish(reply_of(turn, understood, turn.run(steps.verify, understood, draft)))
 
     def revise(
         self,
         history: Sequence[Message],
         instruction: str,
         on_event: Callable[[Event], None] = lambda _: None,
-        on_answer: Callable[[Reply], None] = lambda _: None,
     ) -> Reply:
         """Revise the last answer as an instruction says, e.g. "shorter, please"; the arguments are those of `reply`."""
         turn = self._begin(history, instruction, on_event)
@@ -236,12 +224,10 @@ class Assistant:
         understood = UnderstoodMessage(understanding, instruction, "by name")
         understood.report(turn)
         draft = turn.run(self.steps.revise, understood)
-        on_answer(reply_of(turn, understood, draft))
-        checked = turn.run(self.steps.verify, understood, draft)
-        return reply_of(turn, understood, checked)
+        return reply_of(turn, understood, turn.run(self.steps.verify, understood, draft))
 
     def find(self, history: Sequence[Message], message: str, top_k: int | None = None) -> Findings:
-        """Run only the understand and retrieve steps of a turn, with one round of searching.
+        """Run only the understand and retrieve steps of a turn.
 
         Args:
             top_k: passages to retrieve for a question, or for each part of one. The default is that of `reply`.
@@ -250,7 +236,7 @@ class Assistant:
         understood = turn.run(self.steps.understand)
         hits: list[Hit] = []
         if understood.understanding.kind != "conversational":
-            found = turn.run(self.steps.retrieve, understood, None, None)
+            found = turn.run(self.steps.retrieve, understood)
             hits = drop_repeats([*found.message_hits, *hits_of_parts(found.parts)])
         return Findings(
             understanding=understood.understanding,
@@ -351,10 +337,7 @@ class Chat:
                 self._keep(message, event)
 
     def _keep(self, message: str, reply: Reply) -> Reply:
-        understanding = reply.trace.understanding
-        revises = understanding is not None and understanding.kind == "revision"
+        kind: Literal["ask", "revise"] = "revise" if reply.revises else "ask"
         turn = self._conversation.turns + 1
-        self._conversation.apply(
-            TurnAnswered(turn=turn, kind="revise" if revises else "ask", question=message, reply=reply)
-        )
+        self._conversation.apply(TurnAnswered(turn=turn, kind=kind, question=message, reply=reply))
         return reply

@@ -9,13 +9,13 @@ from turnmark.assistant.citations.marks import cited_numbers
 from turnmark.assistant.llm.prompts.tool_definitions import LOOK_ID, is_computed
 from turnmark.assistant.steps.step_results import CheckedDraft, Draft, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.types import Checks, Citation, Reply, Trace
+from turnmark.assistant.types import Citation, Reply, Trace
 from turnmark.corpora.types import without_continued
 from turnmark.retrieval.types import Hit
 
 
-def reply_of(turn: Turn, understood: UnderstoodMessage, draft: Draft) -> Reply:
-    """Return the reply of a turn; without checks if the draft was not checked yet."""
+def reply_of(turn: Turn, understood: UnderstoodMessage, draft: CheckedDraft) -> Reply:
+    """Return the reply of a turn."""
     judgment, part_judgments = draft.assessment.judgment, draft.assessment.parts
     understanding = understood.understanding
     cited = draft.hits[: max(cited_numbers(draft.text), default=0)]  # sources are numbered as they are cited
@@ -27,8 +27,8 @@ def reply_of(turn: Turn, understood: UnderstoodMessage, draft: Draft) -> Reply:
         citations=tuple(citations),
         decision=judgment.decision,
         rewrite=understanding.rewrite,
-        sub_questions=draft.sub_questions if isinstance(draft, CheckedDraft) else (),
-        checks=draft.checks if isinstance(draft, CheckedDraft) else Checks(),
+        sub_questions=draft.sub_questions,
+        checks=draft.checks,
         generator=turn.generator.name if turn.generator else "extractive",
         usage=turn.usage,
         timings=turn.timings,

@@ -2,19 +2,7 @@
 
 A form is one implementation of a step. Third parties add one through an entry point in the group `turnmark.steps`
 named `STEP.FORM` (e.g. `decide.mine`), or with `--step STEP=python:package.module:factory`. The factory is
-called without arguments and returns an object with a `name` that is called with the turn and the results of the steps
-before it, and returns its own result:
-
-    understand(turn) -> UnderstoodMessage
-    retrieve(turn, understood, found, assessment) -> Evidence
-    decide(turn, evidence) -> Assessment
-    answer(turn, understood, evidence, assessment) -> Draft
-    revise(turn, understood) -> Draft
-    verify(turn, understood, draft) -> CheckedDraft
-
-The protocols are in `turnmark.assistant.steps.step_protocols`, and the results in
-`turnmark.assistant.steps.step_results`. The turn has what is given (message, history, configuration, retriever, model)
-and records events, notes and usage.
+called without arguments and returns a step, whose signature is in `turnmark.assistant.steps.step_protocols`.
 """
 
 from __future__ import annotations
@@ -52,101 +40,86 @@ class Form(Entry):
     tools: bool = False
 
 
+def _form(target: str, summary: str, *default: ModelProfile) -> Form:
+    return Form(f"{_STEPS}.{target}", summary, default=default)
+
+
+def _model_form(target: str, summary: str, *default: ModelProfile, tools: bool = False) -> Form:
+    """Return a form that needs a language model."""
+    return Form(f"{_STEPS}.{target}", summary, default=default, model=True, tools=tools)
+
+
 STEPS: Mapping[str, Mapping[str, Form]] = {
     "understand": {
-        "rules": Form(
-            f"{_STEPS}.understand.understand_rules:UnderstandingByRules", "by rules, in English", default=("none",)
-        ),
-        "condense": Form(
-            f"{_STEPS}.understand.understand_llm:UnderstandingBySmallModel",
+        "rules": _form("understand.understand_rules:UnderstandingByRules", "by rules, in English", "none"),
+        "condense": _model_form(
+            "understand.understand_llm:UnderstandingBySmallModel",
             "by rules; one call of a small model adds search phrases and rewrites a message that needs its context",
-            default=("small",),
-            model=True,
+            "small",
         ),
-        "llm": Form(
-            f"{_STEPS}.understand.understand_llm:UnderstandingByModel",
+        "llm": _model_form(
+            "understand.understand_llm:UnderstandingByModel",
             "kind, rewrite, parts and search phrases, in one structured call",
-            default=("large",),
-            model=True,
+            "large",
         ),
     },
     "retrieve": {
-        "once": Form(
-            f"{_STEPS}.retrieve.retrieve_sections:SingleSearch",
+        "once": _form(
+            "retrieve.retrieve_sections:SingleSearch",
             "one search for the message, and one for each part of it",
-            default=("small",),
+            "small",
         ),
-        "active": Form(
-            f"{_STEPS}.retrieve.retrieve_sections:RepeatedSearch",
-            "like once; then a narrower search for each part with thin evidence",
-            default=("none",),
+        "quote": _form(
+            "retrieve.retrieve_sections:QuotableSearch",
+            "like once; then definitions, and rows of tables from lower ranks",
+            "none",
         ),
-        "read": Form(
-            f"{_STEPS}.retrieve.retrieve_sections:SectionSearch",
-            "like once; then each hit grows to its full section",
-            default=("large",),
+        "read": _form(
+            "retrieve.retrieve_sections:SectionSearch", "like once; then each hit grows to its full section", "large"
         ),
-        "agent": Form(
-            f"{_STEPS}.agent.search_agent:ToolSearch",
+        "agent": _model_form(
+            "agent.search_agent:ToolSearch",
             "like read; then the answering model may search and read more with tools, if its endpoint supports them",
-            model=True,
             tools=True,
         ),
     },
     "decide": {
-        "extractive": Form(
-            f"{_STEPS}.decide:DecisionByRules", "answer, not sure or not found, by cosines", default=("none", "small")
-        ),
-        "llm": Form(
-            f"{_STEPS}.decide:DecisionByModel",
-            "the model that answers decides after reading",
-            default=("large",),
-            model=True,
-        ),
+        "extractive": _form("decide:DecisionByRules", "answer, not sure or not found, by cosines", "none", "small"),
+        "llm": _model_form("decide:DecisionByModel", "the model that answers decides after reading", "large"),
     },
     "answer": {
-        "extractive": Form(
-            f"{_STEPS}.answer.answer_quotes:AnswerByQuotes",
-            "quotations: adjacent lines of one section",
-            default=("none",),
-        ),
-        "brief": Form(
-            f"{_STEPS}.answer.answer_llm:AnswerBySmallModel",
+        "extractive": _form("answer.answer_quotes:AnswerByQuotes", "quotations: adjacent lines of one section", "none"),
+        "brief": _model_form(
+            "answer.answer_llm:AnswerBySmallModel",
             "a small model's answer from the quotations, which follow below it",
-            default=("small",),
-            model=True,
+            "small",
         ),
-        "llm": Form(
-            f"{_STEPS}.answer.answer_llm:AnswerByModel",
-            "a model's answer to all parts in one call, from full sections",
-            default=("large",),
-            model=True,
+        "llm": _model_form(
+            "answer.answer_llm:AnswerByModel", "a model's answer to all parts in one call, from full sections", "large"
         ),
     },
     "revise": {
-        "rules": Form(
-            f"{_STEPS}.revise.revise_answer:RevisionByRules",
+        "rules": _form(
+            "revise.revise_answer:RevisionByRules",
             "by rules: as a list, shorter, keep or drop the first or last n, only the steps",
-            default=("none",),
+            "none",
         ),
-        "brief": Form(
-            f"{_STEPS}.revise.revise_answer:RevisionBySmallModel",
+        "brief": _model_form(
+            "revise.revise_answer:RevisionBySmallModel",
             "by rules if they apply; otherwise a small model rewrites the answer",
-            default=("small",),
-            model=True,
+            "small",
         ),
-        "llm": Form(
-            f"{_STEPS}.revise.revise_answer:RevisionByModel",
-            "a model rewrites the complete answer, in one call",
-            default=("large",),
-            model=True,
+        "llm": _model_form(
+            "revise.revise_answer:RevisionByModel", "a model rewrites the complete answer, in one call", "large"
         ),
     },
     "verify": {
-        "extractive": Form(
-            f"{_STEPS}.verify.verify_answer:Verification",
+        "extractive": _form(
+            "verify.verify_answer:Verification",
             "checks citation marks, and support by words, numbers, names and embeddings",
-            default=("none", "small", "large"),
+            "none",
+            "small",
+            "large",
         ),
     },
 }

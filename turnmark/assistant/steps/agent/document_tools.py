@@ -31,7 +31,13 @@ from turnmark.assistant.steps.agent.table_tools import TABLE_TOOLS, TableTools
 from turnmark.assistant.steps.agent.unread_sections import UnreadSections
 from turnmark.assistant.steps.answer.answer_llm import format_section
 from turnmark.assistant.steps.retrieve.long_tables import limit_rows, rows_left_out
-from turnmark.assistant.steps.retrieve.retrieve_sections import grow_sections, hits_of_parts, join_passages
+from turnmark.assistant.steps.retrieve.retrieve_sections import (
+    group_sources,
+    grow_sections,
+    hits_of_parts,
+    join_passages,
+    join_source,
+)
 from turnmark.assistant.steps.step_results import Evidence, SourceList
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.core.errors import RequestError
@@ -392,11 +398,8 @@ class DocumentTools:
             inside = [each for each in passages if hit.passage.start <= each.start and each.end <= hit.passage.end]
             for run in self._unshown(inside or [hit.passage]):
                 unseen.append(hit.model_copy(update={"passage": join_passages(run)}))
-        if join and unseen:
-            passages = [hit.passage for hit in unseen]
-            unseen = [
-                Hit(passage=passage, score=0.0) for passage in _join_adjacent(passages, documents[passages[0].document])
-            ]
+        if join:
+            unseen = [join_source(source) for source in group_sources(unseen, documents)]
         numbers = self.sources.number(unseen)
         shown = zip(numbers, unseen, strict=True)
         return "\n\n".join(format_section(number, hit.passage) for number, hit in shown), numbers
@@ -459,24 +462,6 @@ def _passages_below(heading: str, passages: Sequence[Passage]) -> list[Passage]:
 
 def _passages_under(start: Sequence[str], passages: Sequence[Passage], paths: Sequence[Sequence[str]]) -> list[Passage]:
     return [passage for passage, path in zip(passages, paths, strict=True) if path[: len(start)] == start]
-
-
-def _join_adjacent(passages: Sequence[Passage], document: Sequence[Passage]) -> Iterator[Passage]:
-    """Yield the passages, those that follow each other in one section joined."""
-    position_of_end = {passage.end: at for at, passage in enumerate(document)}
-    run: list[Passage] = []
-    for passage in passages:
-        before = run[-1] if run else None
-        at = position_of_end.get(before.end) if before else None
-        follows = at is not None and at + 1 < len(document) and document[at + 1].start == passage.start
-        if before is not None and not (
-            follows and without_continued(passage.section) == without_continued(before.section)
-        ):
-            yield join_passages(run)
-            run = []
-        run.append(passage)
-    if run:
-        yield join_passages(run)
 
 
 def _split_by_heading(passage: Passage) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,6 @@ without tools. The next turn sees the answer, not what was read for it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -28,7 +27,13 @@ from turnmark.assistant.llm.prompts.structured_output import WrittenText, comple
 from turnmark.assistant.llm.prompts.tool_definitions import MAX_NAME_CHARACTERS, Result
 from turnmark.assistant.steps.agent.document_tools import DocumentTools
 from turnmark.assistant.steps.answer.answer_llm import draft_of_model, turn_prompt
-from turnmark.assistant.steps.retrieve.retrieve_sections import MIN_HITS, SectionSearch, hits_of_parts, interleave
+from turnmark.assistant.steps.retrieve.retrieve_sections import (
+    MIN_HITS,
+    SectionSearch,
+    hits_of_parts,
+    interleave,
+    is_navigation,
+)
 from turnmark.assistant.steps.step_results import (
     Assessment,
     Draft,
@@ -40,7 +45,6 @@ from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.prompt_languages import languages_to_search
 from turnmark.assistant.types import ToolUse, Usage
 from turnmark.core.plural import count_phrase
-from turnmark.corpora.types import Passage
 from turnmark.retrieval.tables.table_store import TableStore
 from turnmark.retrieval.types import Hit
 
@@ -56,7 +60,6 @@ MIN_SCORE_SHARE = 0.5
 """Minimum share of the best score for hits that are shown after the first `MIN_HITS`, while there is room."""
 MIN_RESULT_TOKENS = 1500
 """Minimum tokens of results that the context must have room for; with less room, no tools are offered."""
-_NAVIGATION = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
 
 
 class ToolSearch(SectionSearch):
@@ -82,10 +85,8 @@ class ToolSearch(SectionSearch):
         """Return the tables that are shown in part if they are long, or None if the model cannot compute over them."""
         return turn.retriever.tables() if turn.retriever and isinstance(turn.generator, ToolGenerator) else None
 
-    def __call__(
-        self, turn: Turn, understood: UnderstoodMessage, found: Evidence | None, assessment: Assessment | None, /
-    ) -> Evidence:
-        evidence = super().__call__(turn, understood, found, assessment)
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, /) -> Evidence:
+        evidence = super().__call__(turn, understood)
         turn.forms["retrieve"] = "read"  # until the endpoint has accepted tools
         return evidence if turn.evidence is not None else replace(evidence, search_on=answer_with_tools)
 
@@ -112,11 +113,6 @@ def answer_with_tools(
         turn.use("answer", error.usage, f"answered without more tools: {error}")
         return agent.evidence
     return draft_of_model(turn, agent.evidence, assessment, written, read_answer(written.text, len(agent.sources.hits)))
-
-
-def is_navigation(passage: Passage) -> bool:
-    """Return whether a passage belongs to a navigation page of a wiki or site, such as `_Sidebar.md`."""
-    return bool(_NAVIGATION.fullmatch(passage.as_stored().document))
 
 
 def _near_best(hits: Sequence[Hit]) -> list[Hit]:

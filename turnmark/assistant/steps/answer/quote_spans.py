@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from turnmark.assistant.citations.marks import TextLine, lines_of
 from turnmark.assistant.steps.answer.quote_lines import RatedLine
-from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
+from turnmark.assistant.steps.retrieve.retrieve_sections import is_navigation, join_passages
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit, Retriever, section_of
 
 MAX_BLOCK_WORDS, MAX_STEPS_WORDS = 220, 400
 """Maximum words of a list or table that is quoted completely, and of one for a message that asks for steps."""
-_NAVIGATION_PAGE = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
-"""The path of a page of a wiki or site that only has links. It is quoted only if there is nothing else."""
 MIN_SECOND_QUOTE_SCORE = 0.8
 """Minimum score of a line for a further span, as a share of the best score."""
 MAX_ADJACENT_PASSAGES = 2
@@ -85,7 +82,7 @@ def choose_spans(
     """
     chosen: list[QuotedSpan] = []
     # With navigation pages, the menu of a wiki answers "How do I reset my password?".
-    pages = [row for row in ranked if not _is_navigation(hits[row.hit])] or ranked
+    pages = [row for row in ranked if not is_navigation(hits[row.hit].passage)] or ranked
     for row in pages:
         if len(chosen) == count or (chosen and row.score < MIN_SECOND_QUOTE_SCORE * pages[0].score):
             break
@@ -98,10 +95,6 @@ def choose_spans(
             continue
         chosen.append(_span_around(row, hit, words, [*earlier, *chosen], retriever, forward_first))
     return chosen
-
-
-def _is_navigation(hit: Hit) -> bool:
-    return _NAVIGATION_PAGE.fullmatch(hit.passage.as_stored().document) is not None
 
 
 def _span_around(
@@ -232,7 +225,7 @@ def further_places(
     for row in ranked:
         hit = hits[row.hit]
         block = hit.passage.id, row.line.block
-        is_new = block not in known and not _is_navigation(hit) and row.line.says_more(hit.passage.title)
+        is_new = block not in known and not is_navigation(hit.passage) and row.line.says_more(hit.passage.title)
         limit -= block in named
         if len(places) < limit and is_new and not any(span.contains(hit, row.line) for span in shown):
             known.add(block)

@@ -7,6 +7,7 @@ of a document follow each other in the document's order.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,7 +19,7 @@ from turnmark.assistant.llm.prompts.history import sections_room
 from turnmark.assistant.llm.prompts.prompt_files import load_prompt
 from turnmark.assistant.steps.retrieve.definitions import definition_hits
 from turnmark.assistant.steps.retrieve.long_tables import limit_rows
-from turnmark.assistant.steps.step_results import Assessment, Evidence, Part, PartEvidence, UnderstoodMessage
+from turnmark.assistant.steps.step_results import Evidence, Part, PartEvidence, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.question_kinds import defined_subject
 from turnmark.assistant.steps.understand.understand_rules import insert_topic, topic_terms, understand, with_topic
@@ -90,23 +91,16 @@ class SingleSearch:
     """
 
     name = "retrieve"
-    rounds = 1
     depth = 0
     """Number of hits among which tables are looked for (`Part.tables`); 0: only the evidence."""
 
-    def __call__(
-        self, turn: Turn, understood: UnderstoodMessage, found: Evidence | None, assessment: Assessment | None, /
-    ) -> Evidence:
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, /) -> Evidence:
         if turn.evidence is not None:
             found = _use_given_evidence(turn, understood.parts, turn.evidence)
         elif turn.retriever is None:
             found = Evidence(tuple(PartEvidence(**vars(part)) for part in understood.parts))
-        elif found is not None and assessment is not None:
-            found = _search_again(turn, turn.retriever, understood, found, assessment.narrower_queries)
-        elif len(understood.parts) > 1:
-            found = _search_compound(turn, turn.retriever, understood, max(turn.top_k, self.depth))
         else:
-            found = _search_single(turn, turn.retriever, understood, max(turn.top_k, self.depth))
+            found = _search_parts(turn, turn.retriever, understood, max(turn.top_k, self.depth))
         if turn.evidence is None and turn.retriever is not None:
             found = replace(
                 found, parts=tuple(self.sift(turn, turn.retriever, understood, part) for part in found.parts)
@@ -122,17 +116,14 @@ class SingleSearch:
         return hits_of_parts(parts)
 
 
-class RepeatedSearch(SingleSearch):
-    """Retrieve step that searches again for a part with thin evidence, and keeps tables from lower ranks."""
+class QuotableSearch(SingleSearch):
+    """Retrieve step for quotations, which adds definitions, and keeps tables from lower ranks."""
 
-    rounds = 2
     depth = TABLE_SEARCH_DEPTH
 
-    def __call__(
-        self, turn: Turn, understood: UnderstoodMessage, found: Evidence | None, assessment: Assessment | None, /
-    ) -> Evidence:
-        evidence = super().__call__(turn, understood, found, assessment)
-        if found is not None or turn.evidence is not None:
+    def __call__(self, turn: Turn, understood: UnderstoodMessage, /) -> Evidence:
+        evidence = super().__call__(turn, understood)
+        if turn.evidence is not None:
             return evidence
         parts = []
         for part in evidence.parts:
@@ -239,21 +230,6 @@ def _use_given_evidence(turn: Turn, parts: Sequence[Part], evidence: Sequence[Hi
     return Evidence(tuple(found))
 
 
-def _search_single(turn: Turn, retriever: Retriever, understood: UnderstoodMessage, depth: int) -> Evidence:
-    """Search for a message with one part.
-
-    Args:
-        depth: hits to find for a part, of which the first `turn.top_k` are its evidence.
-    """
-    (part,) = understood.parts
-    query = _query(turn, understood, part)
-    (candidates,) = retriever.search([query], depth)
-    hits = drop_repeats(candidates[: turn.top_k])
-    turn.searched(query, candidates[: turn.top_k], "the message")
-    tables = _tables(candidates[turn.top_k :], hits)
-    return Evidence((PartEvidence(**vars(part), hits=tuple(hits), tables=tables),))
-
-
 def _tables(further: Sequence[Hit], hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Return the further hits that contain table rows and belong to the documents of the hits."""
     documents = {hit.passage.document for hit in hits}
@@ -265,35 +241,27 @@ def _tables(further: Sequence[Hit], hits: Sequence[Hit]) -> tuple[Hit, ...]:
     )
 
 
-def _search_compound(turn: Turn, retriever: Retriever, understood: UnderstoodMessage, depth: int) -> Evidence:
-    """Search for each part of a compound message, and also for the whole message."""
+def _search_parts(turn: Turn, retriever: Retriever, understood: UnderstoodMessage, depth: int) -> Evidence:
+    """Search for each part of a message, and for a compound message also as a whole.
+
+    Args:
+        depth: hits to find for a part, of which the first `turn.top_k` are its evidence.
+    """
+    is_compound = len(understood.parts) > 1
     queries = [_query(turn, understood, part) for part in understood.parts]
-    message_query = _message_query(turn, understood)
-    *results, message_hits = retriever.search([*queries, message_query], depth)
-    message_hits = message_hits[: turn.top_k]
+    of_message = [_message_query(turn, understood)] if is_compound else []
+    results = retriever.search([*queries, *of_message], depth)
+    message_hits = results[-1][: turn.top_k] if is_compound else []
+    why = "a part of the message" if is_compound else "the message"
     parts = []
-    for number, (part, query, candidates) in enumerate(zip(understood.parts, queries, results, strict=True)):
-        hits = candidates[: turn.top_k]
-        turn.searched(query, hits, "a part of the message", number)
-        hits = _with_more(hits, message_hits, turn.top_k)
-        tables = _tables(candidates[turn.top_k :], hits)
-        parts.append(PartEvidence(**vars(part), hits=tuple(hits), tables=tables))
-    turn.searched(message_query, message_hits, "the full message")
+    for number, (part, query) in enumerate(zip(understood.parts, queries, strict=True)):
+        found, further = results[number][: turn.top_k], results[number][turn.top_k :]
+        turn.searched(query, found, why, number if is_compound else None)
+        hits = _with_more(found, message_hits, turn.top_k)
+        parts.append(PartEvidence(**vars(part), hits=tuple(hits), tables=_tables(further, hits)))
+    for query in of_message:
+        turn.searched(query, message_hits, "the full message")
     return Evidence(tuple(parts), message_hits=tuple(message_hits))
-
-
-def _search_again(
-    turn: Turn, retriever: Retriever, understood: UnderstoodMessage, found: Evidence, narrower_queries: Sequence[str]
-) -> Evidence:
-    """Search again for each part with a narrower query, and put the new hits before its old ones."""
-    parts = list(found.parts)
-    numbered = [(number, text) for number, text in enumerate(narrower_queries) if text]
-    queries = [_query(turn, understood, parts[number], text) for number, text in numbered]
-    results = retriever.search(queries, turn.top_k)
-    for (number, _), query, hits in zip(numbered, queries, results, strict=True):
-        turn.searched(query, hits, "thin evidence", number if len(parts) > 1 else None, found.round + 1)
-        parts[number] = replace(parts[number], hits=tuple(_with_more(hits, parts[number].hits, turn.top_k)))
-    return replace(found, parts=tuple(parts), round=found.round + 1)
 
 
 def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[Hit]:
@@ -315,7 +283,7 @@ def _message_query(turn: Turn, understood: UnderstoodMessage) -> Query:
     return _with_variants(_whole_query(turn, understood), dict.fromkeys((*questions, *phrases)))
 
 
-def _query(turn: Turn, understood: UnderstoodMessage, part: Part, narrower_query: str = "") -> Query:
+def _query(turn: Turn, understood: UnderstoodMessage, part: Part) -> Query:
     """Return the query of a part: as typed, with its complete question and its search phrases as variants."""
     if len(understood.parts) == 1:
         query = _whole_query(turn, understood)
@@ -324,14 +292,22 @@ def _query(turn: Turn, understood: UnderstoodMessage, part: Part, narrower_query
         standalone = understood.understanding.standalone
         history = () if standalone else turn.history
         query = Query(text=part.text, history=history, standalone=standalone, variants=variants, where=understood.where)
-    return _with_variants(query, (*part.phrases, narrower_query))
+    return _with_variants(query, part.phrases)
 
 
 def _with_variants(query: Query, texts: Iterable[str]) -> Query:
-    """Add texts to the variants of a query, except empty ones and those that it already has."""
+    """Add texts to the variants of a query, except those that it already has."""
     known = query.texts()
-    variants = [text for text in texts if text and text not in known]
+    variants = [text for text in texts if text not in known]
     return query.model_copy(update={"variants": (*query.variants, *variants)})
+
+
+_NAVIGATION_PAGE = re.compile(r"(?:.*/)?_(?:menu|sidebar|navbar|nav|toc|header|footer)\.\w+", re.IGNORECASE)
+
+
+def is_navigation(passage: Passage) -> bool:
+    """Return whether a passage belongs to a page of a wiki or site that only has links, such as `_Sidebar.md`."""
+    return _NAVIGATION_PAGE.fullmatch(passage.as_stored().document) is not None
 
 
 def interleave(lists: Iterable[Sequence[Hit]]) -> list[Hit]:
@@ -416,12 +392,12 @@ def grow_sections(
             _extend_section(hit, documents[hit.passage.document], read, room, long)
         if adjacent:
             _add_adjacent_passages(documents, read, tokens - _tokens_used(read, documents))
-    return [_join_source(source) for source in _grouped_sources(read, documents)]
+    return [join_source(source) for source in group_sources(read, documents)]
 
 
 def _tokens_used(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> int:
     """Return the tokens of the sources of hits."""
-    return sum(_token_cost(_join_source(source).passage) for source in _grouped_sources(read, documents))
+    return sum(_token_cost(join_source(source).passage) for source in group_sources(read, documents))
 
 
 def _extend_section(hit: Hit, document: Sequence[Passage], read: list[Hit], room: int, long: TableStore | None) -> None:
@@ -454,7 +430,7 @@ def _add_adjacent_passages(documents: Mapping[str, Sequence[Passage]], read: lis
 
     Only in documents of several sources: there the answer often continues in the text next to them.
     """
-    sources = _grouped_sources(read, documents)
+    sources = group_sources(read, documents)
     counts = Counter(source[0].passage.document for source in sources)
     rank = {hit.passage.id: position for position, hit in enumerate(read)}
     for source in sorted(sources, key=lambda source: min(rank[hit.passage.id] for hit in source)):
@@ -471,7 +447,7 @@ def _add_adjacent_passages(documents: Mapping[str, Sequence[Passage]], read: lis
                 room -= cost
 
 
-def _grouped_sources(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> list[list[Hit]]:
+def group_sources(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> list[list[Hit]]:
     """Group hits into sources: ordered by document and place in it, with adjacent passages of a section together."""
     names = list(dict.fromkeys(hit.passage.document for hit in read))
     positions: dict[str, int] = {}  # id of a passage -> position in its document
@@ -493,7 +469,7 @@ def _follows(passage: Passage, before: Passage, positions: Mapping[str, int]) ->
     return positions[passage.id] == positions[before.id] + 1 and continues(passage, before)
 
 
-def _join_source(source: Sequence[Hit]) -> Hit:
+def join_source(source: Sequence[Hit]) -> Hit:
     """Join the passages of a source into one hit, with the score of the best."""
     best = max(source, key=lambda hit: hit.score)
     return best.model_copy(update={"passage": join_passages([hit.passage for hit in source])})

@@ -67,6 +67,5 @@ def _is_revision(history: Sequence[Message], position: int) -> bool:
     """Return whether an answer is a new version of the answer before it."""
     answer, before = history[position], history[position - 1]
     if isinstance(answer, AnswerMessage):
-        understanding = answer.reply.trace.understanding
-        return understanding is not None and understanding.kind == "revision"
+        return answer.reply.revises
     return before.role == "user" and is_instruction(history[: position - 1], before.content)
