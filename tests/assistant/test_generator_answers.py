@@ -34,8 +34,8 @@ def test_both_replies_are_printed_with_sources_and_cost(turnmark: Turnmark, demo
             ran = turnmark.ok("ask", QUESTION, "--index", "demo", "--generator", "extractive", "--generator", spec)
         finally:
             (demo_home / "config.toml").unlink()
-    first, second = ran.out.split("B  openai:reader")
-    assert first.startswith("A  extractive\nStack Nell lighthouse")
+    first, second = ran.out.split("\nopenai:reader")
+    assert first.startswith("extractive\nStack Nell lighthouse")
     assert "[1] Stack Nell lighthouse, almanac/stack-nell-lighthouse.md" in first
     assert "no model calls · " in first
     assert "Its tower is 27 m high. [1]" in second

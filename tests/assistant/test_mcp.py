@@ -129,8 +129,6 @@ def test_documents_are_resources_and_mistakes_are_explained(plain_home):
         listed = (await client.list_resources()).resources
         files = sorted(path.relative_to(DEMO / "documents").as_posix() for path in DEMO.glob("documents/*/*"))
         assert [resource.name for resource in listed] == files
-        (template,) = (await client.list_resource_templates()).resource_templates
-        assert template.uri_template == "turnmark://demo/{+document}"
         read = await client.read_resource(f"turnmark://demo/{KNIFE}")
         text = read.contents[0].text
         assert text.split() == (DEMO / "documents" / KNIFE).read_text("utf-8").split()

@@ -70,7 +70,7 @@ class AskRequest(Request):
 
 def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
     """Ask one question, or many from standard input; with several --generator, models answer side by side."""
-    from turnmark.assistant.repl.generator_answers import answer_side_by_side, open_contenders
+    from turnmark.assistant.repl.generator_answers import answer_side_by_side, open_assistants
     from turnmark.assistant.turn.assistant import Assistant
 
     question = request.question
@@ -84,15 +84,15 @@ def run_ask(request: AskRequest, errors: ErrorCollector) -> None:
     generators = split_generators(request.generator)
     config = request.assistant.model_copy(update={"generator": generators[0]})
     if request.folder is not None:
-        errors.collect(open_contenders, without_index(config), generators)
+        errors.collect(open_assistants, without_index(config), generators)
         config = _over_folder(request, config, errors, err=True)
     elif request.describe is not None:
         errors.add(DESCRIBE_NEEDS_FOLDER)
     config = with_index(config, errors)
     answer: Callable[[str, bool], None] | None = None
     if len(generators) > 1:
-        if contenders := errors.collect(open_contenders, config, generators):
-            answer = partial(answer_side_by_side, contenders, earlier)
+        if assistants := errors.collect(open_assistants, config, generators):
+            answer = partial(answer_side_by_side, assistants, earlier)
     elif assistant := errors.collect(Assistant.from_config, config):
         answer = partial(_answer, assistant, earlier)
     errors.raise_all()
@@ -151,19 +151,18 @@ def read_history(path: Path) -> list[Message]:
         raise RequestError(f"{label}: cannot be read ({getattr(error, 'strerror', None) or error})") from error
     errors = ErrorCollector()
     rows: list[HistoryMessage] = []
-    if text.lstrip().startswith("["):
+    lines = [text] if text.lstrip().startswith("[") else text.split("\n")
+    for number, line in enumerate(lines, 1):
         try:
-            rows = _ROWS.validate_json(text)
-        except ValidationError as error:
-            _add_problems(errors, label, error)
-    else:
-        for number, line in enumerate(text.split("\n"), 1):
-            if not line.strip():
-                continue
-            try:
+            if line.lstrip().startswith("["):
+                rows += _ROWS.validate_json(line)
+            elif line.strip():
                 rows.append(HistoryMessage.model_validate_json(line))
-            except ValidationError as error:
-                _add_problems(errors, f"{label}, line {number}", error)
+        except ValidationError as error:
+            place = label if line is text else f"{label}, line {number}"
+            for problem in error.errors():
+                location = [f"entry {key + 1}" if isinstance(key, int) else key for key in problem["loc"]]
+                errors.add(one_line(f"{', '.join([place, *location])}: {problem['msg']}"))
     errors.raise_all()
     if not rows:
         raise RequestError(f"{label}: contains no message; leave out --history to begin a conversation")
@@ -171,18 +170,9 @@ def read_history(path: Path) -> list[Message]:
         raise RequestError(
             f"{label}: ends with a message of the user; it must end with the assistant's, as the question follows"
         )
-    messages: list[Message] = []
-    for row in rows:
-        role: Literal["user", "assistant"] = "user" if row.role == "user" else "assistant"
-        messages.append(Message(role=role, content=valid_text(row.content)))
-    return messages
-
-
-def _add_problems(errors: ErrorCollector, label: str, error: ValidationError) -> None:
-    """Add each problem of a malformed message, with its place in the file."""
-    for problem in error.errors():
-        location = [f"entry {key + 1}" if isinstance(key, int) else key for key in problem["loc"]]
-        errors.add(one_line(f"{', '.join([label, *location])}: {problem['msg']}"))
+    return [
+        Message(role="user" if row.role == "user" else "assistant", content=valid_text(row.content)) for row in rows
+    ]
 
 
 # --- chat ------------------------------------------------------------------------------------------------------------

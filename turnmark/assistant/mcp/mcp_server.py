@@ -97,7 +97,6 @@ class IndexServer:
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_list_resources=self._list_resources,
-            on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
         )
         # The SDK's spans would contain the text of errors, whatever TURNMARK_TRACING is set to.
@@ -282,20 +281,6 @@ class IndexServer:
         resources = await anyio.to_thread.run_sync(listed, abandon_on_cancel=True)
         following = str(start + RESOURCES_PER_PAGE) if len(resources) > RESOURCES_PER_PAGE else None
         return types.ListResourcesResult(resources=resources[:RESOURCES_PER_PAGE], next_cursor=following)
-
-    async def _list_templates(
-        self, _: Context, __: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        templates = [
-            types.ResourceTemplate(
-                uri_template=f"{SCHEME}://{name}/{{+document}}",
-                name=name,
-                description=f"a document of the index {name!r}, by id",
-                mime_type="text/markdown",
-            )
-            for name in self.models.indexes.names
-        ]
-        return types.ListResourceTemplatesResult(resource_templates=templates)
 
     async def _read_resource(self, _: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         try:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, PlainValidator, model_validator
 
-from turnmark.assistant.types import Checks, Citation, Decision, ProcedureStep, Reply, SubQuestion, Usage
+from turnmark.assistant.types import Reply, Trace
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.retrieval.storage.filters import WHERE_KEYS, Where, parse_where
@@ -158,28 +157,16 @@ class DocumentsResult(Record):
     left_out: int = Field(description="number of matching documents that are not listed")
 
 
-class AskResult(Record):
+class AskResult(Reply):
     """The result of `ask`: the output of `turnmark ask --json` without its trace, and the index."""
 
     index: str
-    question: str
-    answer: str = Field(description="with marks [n] that refer to citation n")
-    procedure: tuple[ProcedureStep, ...]
-    citations: tuple[Citation, ...]
-    decision: Decision
-    rewrite: str
-    sub_questions: tuple[SubQuestion, ...]
-    checks: Checks
-    generator: str
-    usage: Mapping[str, Usage]
-    timings: Mapping[str, float]
-    notes: tuple[str, ...]
+    trace: Trace = Field(default=Trace(), exclude=True)
 
     @classmethod
     def of(cls, index: str, reply: Reply) -> Self:
         """Make the result from a reply."""
-        fields = set(cls.model_fields) - {"index"}
-        return cls(index=index, **{name: getattr(reply, name) for name in fields})
+        return cls(index=index, **dict(reply))
 
 
 def schema_of(record: type[Record]) -> dict[str, Any]:

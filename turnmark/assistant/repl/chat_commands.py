@@ -207,8 +207,6 @@ def _search_lines(number: int, search: Search, reply: Reply) -> Iterator[str]:
     title = f"search {number}"
     if search.part is not None and len(reply.sub_questions) > 1:
         title += f", part {search.part + 1}"
-    if search.round > 1:
-        title += f", round {search.round}"
     yield f"{title}: {one_line(search.why)}"
     yield f"  query: {one_line(search.query)}"
     for variant in search.variants:
@@ -276,8 +274,8 @@ def make_swap(role: str) -> Callable[[TerminalChat, str], None]:
     """Return the command that replaces a part of the assistant; without an argument, it lists the possible names."""
 
     def run(chat: TerminalChat, spec: str) -> None:
-        used = getattr(chat.assistant.config, role) or DEFAULT_RETRIEVER
         if not spec:
+            used = getattr(chat.assistant.config, role) or DEFAULT_RETRIEVER
             chat.say(f"{role}: {one_line(used)} (available: {one_line(', '.join(names_for(role)))})")
             return
         value = None if (role, spec) == ("retriever", DEFAULT_RETRIEVER) else spec
@@ -338,7 +336,7 @@ def save(chat: TerminalChat, argument: str) -> None:
 
 
 def clear(chat: TerminalChat, _: str) -> None:
-    """Start a new conversation; a saved session stays saved."""
+    """Start a new conversation; the session so far stays saved."""
     keep = chat.session.keep
     chat.session.close()
     chat.session = new_session(SessionBegan(**dict(chat.assistant.config)), keep)

@@ -41,7 +41,6 @@ LOADING_SECONDS = 10.0
 LEAVE_WORDS = ("quit", "exit", "bye", ":q")
 """Messages that leave the chat like `/quit`."""
 MENU_LINES = 5
-CHECKING_STATUS = "checking the answer …"
 NEWS_POLL_SECONDS = 0.2
 """Seconds between checks for news while the prompt is waiting."""
 
@@ -91,7 +90,6 @@ def run_chat(
         for line in _typed_lines(chat, question, typed, status) if interactive else _piped_lines(chat):
             if not handle_line(chat, line):
                 break
-        chat.settle(leaving=True)
     finally:
         chat.session.close()
     if chat.failed and not interactive:
@@ -118,7 +116,6 @@ def handle_line(chat: TerminalChat, line: str) -> bool:
     if not line:
         return True
     try:
-        chat.settle()
         chat.take_news()
         line = "/quit" if line.lower() in LEAVE_WORDS else line
         if line.startswith("/"):
@@ -217,8 +214,8 @@ def make_prompt(
 ) -> Callable[[str], str]:
     """Return a function that reads the next message, beginning with a text that was typed already.
 
-    While it waits, news is shown above the prompt. A line below it says that the last answer is being checked, or has
-    the status. The function raises KeyboardInterrupt on Ctrl-C, and EOFError on Ctrl-D in an empty line.
+    While it waits, news is shown above the prompt, and the status below it. The function raises KeyboardInterrupt on
+    Ctrl-C, and EOFError on Ctrl-D in an empty line.
     """
     session = prompt_session(commands, chat.session.keep)
 
@@ -226,14 +223,13 @@ def make_prompt(
         while True:
             await asyncio.sleep(NEWS_POLL_SECONDS)
             if chat.has_news:
-                session.bottom_toolbar = None
                 await run_in_terminal(chat.show_news)  # draws the prompt again below, with the text typed so far
 
     def begin() -> None:
         session.app.create_background_task(show_news())  # ends with the prompt
 
     def ask(typed: str) -> str:
-        session.bottom_toolbar = CHECKING_STATUS if chat.is_checking else status if status() else None
+        session.bottom_toolbar = status if status() else None
         # Only a status changes by itself. A prompt that is always drawn again disturbs screen readers.
         interval = NEWS_POLL_SECONDS if status() else 0
         return session.prompt("› ", default=typed, pre_run=begin, refresh_interval=interval)

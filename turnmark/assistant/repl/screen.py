@@ -42,7 +42,7 @@ from turnmark.assistant.sessions.conversation import (
 )
 from turnmark.assistant.types import Event, Reply
 from turnmark.core.plural import count_phrase
-from turnmark.core.untrusted import escape_marks, make_printable, one_line
+from turnmark.core.untrusted import make_printable, one_line
 from turnmark.corpora.text.segmentation import lines
 from turnmark.retrieval.index.index_api import Index
 
@@ -151,11 +151,11 @@ class TurnView:
             show_answer(self._console, reply)
         for line in check_lines(reply):
             self._line(line)
-        quoted = any(heading for heading, _ in split_quotations(reply))
+        is_quoted = reply.generator == EXTRACTIVE_SPEC  # each quotation stands below its headings
         for source in sources_used(reply):
             url = source_url(self._index, source) if self._moving else ""
             style = Style(dim=True, link=url or None)
-            self._line(f"[{source.n}] {cite(source, section=not quoted)}", style, indent=2)
+            self._line(f"[{source.n}] {cite(source, section=not is_quoted)}", style, indent=2)
             if source.statement:
                 self._line(f"computed: {one_line(source.statement)}", indent=6)
             if about_picture := picture_line(source):
@@ -213,8 +213,8 @@ def checks_line(reply: Reply) -> str:
 _LIST_ITEM = re.compile(r"^ ?(?:[-*+]|\d{1,9}[.)])[ \t]")
 _BLANK_LINE_AT_END = re.compile(r"\n[ \t]*\n\s*$")
 _BOLD = re.compile(r"\*\*(.+?)\*\*")
-_HEADING_SEPARATOR = " › "
 _LONE_MARK = re.compile(r"\n(\[\d+\])(?=\n\n|$)")
+"""A citation mark below a table, which a blank line keeps from becoming one of its rows."""
 
 
 class _PlainHeading(Heading):
@@ -363,54 +363,12 @@ def _block_starts(text: str) -> Iterator[int]:
 
 def show_answer(console: Console, reply: Reply) -> None:
     """Print the answer: as Markdown on a terminal, and as plain text elsewhere."""
-    if is_moving(console):
-        draw_answer(console, reply)
-    else:
+    if not is_moving(console):
         say(console, make_printable(reply.answer))
-
-
-def draw_answer(console: Console, reply: Reply) -> None:
-    """Draw the answer as Markdown, each quotation under its heading path."""
-    for n, (heading, text) in enumerate(split_quotations(reply)):
-        if n:
-            console.print()
-        if heading:
-            console.print(Text(heading, style="dim italic"))
-        stream = MarkdownStream(console)
-        stream.feed(text)
-        stream.end()
-
-
-def split_quotations(reply: Reply) -> Iterator[tuple[str, str]]:
-    """Yield the heading path and text of each quotation of a reply; text before the first one has an empty heading.
-
-    A quotation starts with a line that contains a source's title, optionally followed by headings. It ends before the
-    next such line.
-    """
-    titles: list[str] = []
-    for source in reply.citations:
-        top_heading = source.section.split(_HEADING_SEPARATOR)[0]
-        titles += [escape_marks(source.title), escape_marks(top_heading)]
-    heading, text, above = "", list[str](), ""
-    rows = make_printable(reply.answer).split("\n")
-    for row, below in zip(rows, [*rows[1:], ""], strict=True):
-        is_title = any(
-            title and f"{row.strip()}{_HEADING_SEPARATOR}".startswith(f"{title}{_HEADING_SEPARATOR}")
-            for title in titles
-        )
-        if is_title and not above.strip() and below.strip():
-            if text:
-                yield heading, _join_rows(text)
-            heading, text = row.strip(), []
-        else:
-            text.append(row)
-        above = row
-    yield heading, _join_rows(text)
-
-
-def _join_rows(rows: list[str]) -> str:
-    # A blank line keeps a citation mark below a table from becoming one of its rows.
-    return _LONE_MARK.sub("\n\n\\1", "\n".join(rows).strip("\n"))
+        return
+    stream = MarkdownStream(console)
+    stream.feed(_LONE_MARK.sub("\n\n\\1", reply.answer))
+    stream.end()
 
 
 # --- the keyboard ----------------------------------------------------------------------------------------------------

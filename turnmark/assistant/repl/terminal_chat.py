@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
-from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from turnmark.assistant.repl.background_turn import TurnInBackground, without_searches
-from turnmark.assistant.repl.screen import TurnView, check_lines, ignore_interrupts, say, suppress_echo
+from turnmark.assistant.repl.screen import TurnView, ignore_interrupts, say, suppress_echo
 from turnmark.assistant.sessions.conversation import (
     Conversation,
     Exchange,
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
 
 Grade = Callable[[Exchange, Sequence[Message]], Sequence[tuple[str, float | None, str]]]
 """A function from a turn and the messages before it to name, value (None: not applicable) and remark of each metric."""
-RecordReply = Callable[[Reply, tuple[Event, ...]], None]
-"""A function that records the reply of a turn with its events."""
 
 
 class TerminalChat:
@@ -63,8 +59,6 @@ class TerminalChat:
         self.confirm: Callable[[str], bool] = confirm or (lambda _: False)
         self.interactive = interactive
         self._news = news or SimpleQueue()
-        self._unsettled: tuple[TurnInBackground, RecordReply, list[Event]] | None = None
-        """The last turn while its answer is checked, with what records it."""
         self.failed = 0
         """Number of failed turns."""
         self.over = False
@@ -92,55 +86,41 @@ class TerminalChat:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something to show above the prompt: news about the documents, or the checks of an answer."""
-        return not self._news.empty() or (self._unsettled is not None and not self.is_checking)
+        """Whether there is news about the documents to show above the prompt."""
+        return not self._news.empty()
 
     def show_news(self) -> None:
-        """Show what happened to the documents, and the checks of the last answer once they are complete."""
+        """Show what happened to the documents."""
         while not self._news.empty():
             self.say(self._news.get(), style="dim")
-        if not self.is_checking:
-            self.settle()
 
     def ask(self, message: str) -> None:
         """Run a turn, draw its reply and record it. A failed or canceled turn is not part of the conversation."""
-        self._turn("ask", message)
+        self._run("ask", self.history, message)
 
     def revise(self, instruction: str) -> None:
         """Run a turn that revises the last answer."""
         self.need_last("there is no answer to revise yet")
-        self._turn("revise", instruction)
+        self._run("revise", self.history, instruction)
 
     def answer_again(self) -> None:
         """Answer the last message again; the new reply replaces the old one."""
         last = self.need_last("there is nothing to answer again yet")
+        self._run(last.kind, self.history_before_last(), last.question, replaced=last.turn)
 
-        def record(reply: Reply, events: tuple[Event, ...]) -> None:
-            self.record(TurnRetried(turn=last.turn, reply=reply, events=events))
-
-        self._run(last.kind, self.history_before_last(), last.question, record)
-
-    def _turn(self, kind: str, message: str) -> None:
-        def record(reply: Reply, events: tuple[Event, ...]) -> None:
-            understanding = reply.trace.understanding
-            revises = kind == "revise" or (understanding is not None and understanding.kind == "revision")
-            recorded_kind = "revise" if revises else "ask"
-            turn = self.conversation.turns + 1
-            self.record(TurnAnswered(turn=turn, kind=recorded_kind, question=message, reply=reply, events=events))
-
-        self._run(kind, self.history, message, record)
-
-    def _run(self, kind: str, history: Sequence[Message], message: str, record: RecordReply) -> None:
+    def _run(self, kind: str, history: Sequence[Message], message: str, replaced: int | None = None) -> None:
         """Run a turn, draw it and record it; report a canceled or failed turn.
 
-        On a terminal, the user can type while the answer of a model is checked; `settle` records the turn.
+        Args:
+            replaced: number of the turn whose reply it replaces, or None for a new turn.
         """
         turn = self.assistant.revise if kind == "revise" else self.assistant.reply
         events: list[Event] = []
 
         def on_event(event: Event) -> None:
             if not event.delta:
-                events.append(without_searches(event))
+                detail = {key: value for key, value in event.detail.items() if key != "searches"}  # the reply has them
+                events.append(event.model_copy(update={"detail": detail}))
             view.on_event(event)
 
         try:
@@ -148,11 +128,6 @@ class TerminalChat:
                 suppress_echo() if self.interactive else nullcontext(),
                 TurnView(self.console, self.assistant.generator is not None, self.assistant.index) as view,
             ):
-                if self.interactive and view.streaming:
-                    background = TurnInBackground(partial(turn, history, message), self._note_answer)
-                    view.finish(background.answer(on_event))
-                    self._unsettled = background, record, events
-                    return
                 reply = turn(history, message, on_event)
                 view.finish(reply)
         except KeyboardInterrupt:
@@ -163,7 +138,19 @@ class TerminalChat:
             self.failed += 1
             self.say("no answer: " + make_printable(str(error)), style="red")
         else:
-            record(reply, tuple(events))
+            if replaced is not None:
+                self.record(TurnRetried(turn=replaced, reply=reply, events=tuple(events)))
+            else:
+                number, revises = self.conversation.turns + 1, kind == "revise" or reply.revises
+                self.record(
+                    TurnAnswered(
+                        turn=number,
+                        kind="revise" if revises else "ask",
+                        question=message,
+                        reply=reply,
+                        events=tuple(events),
+                    )
+                )
             self._note_answer(reply)
 
     def _cancel(self, message: str, events: Sequence[Event]) -> None:
@@ -173,36 +160,6 @@ class TerminalChat:
             self.record(TurnInterrupted(question=message, calls=calls))
         found = "; /why shows what was found" if calls else ""
         self.say(f"canceled; this question is not part of the conversation{found}", style="yellow")
-
-    @property
-    def is_checking(self) -> bool:
-        """Whether the last answer is still being checked."""
-        return self._unsettled is not None and not self._unsettled[0].is_checked
-
-    def settle(self, leaving: bool = False) -> None:
-        """Wait until the last answer is checked, report what no section supports, and record the turn.
-
-        Args:
-            leaving: whether Ctrl-C records the turn without checks.
-        """
-        if self._unsettled is None:
-            return
-        background, record, events = self._unsettled
-        if not background.is_checked:
-            self.say("checking the last answer …", style="dim")
-        failure = ""
-        try:
-            reply, failure = background.reply()
-        except KeyboardInterrupt:
-            if not leaving:
-                raise
-            reply = background.unchecked
-        self._unsettled = None
-        record(reply, (*events, *background.later_events))
-        for line in check_lines(reply):
-            self.say(line, style="dim")
-        if failure:
-            self.say(f"the answer could not be checked: {make_printable(failure)}", style="red")
 
     def _note_answer(self, reply: Reply) -> None:
         """Pass the answer to the retriever, which prepares for the next question while the user is reading."""

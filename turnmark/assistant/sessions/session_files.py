@@ -10,7 +10,6 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -89,15 +88,16 @@ def _existing_file(name: str) -> Path:
 
 def read_session(name: str) -> tuple[Conversation, str]:
     """Read a saved conversation; return it with a note on lines that could not be read, which may be empty."""
-    events, note = _read_events(name)
-    return _apply_events(events, name), note
+    conversation, note, _ = _read_file(name)
+    return conversation, note
 
 
-def _read_events(name: str) -> tuple[list[SessionEvent], str]:
+def _read_file(name: str) -> tuple[Conversation, str, list[SessionEvent]]:
     try:
         lines = _existing_file(name).read_bytes().split(b"\n")
     except OSError as error:
         raise TurnmarkError(f"session {name!r} cannot be read ({error.strerror or error})") from error
+    conversation = Conversation()
     events: list[SessionEvent] = []
     unread: list[int] = []
     for number, line in enumerate(lines, 1):
@@ -107,22 +107,13 @@ def _read_events(name: str) -> tuple[list[SessionEvent], str]:
             events.append(EVENT_ADAPTER.validate_python(json.loads(line), extra="ignore"))
         except (ValueError, RecursionError):
             unread.append(number)
-    if not unread:
-        return events, ""
-    return (
-        events,
-        f"session {name!r}, line {', '.join(spans(unread))}: left out, since it is damaged or of another version",
-    )
-
-
-def _apply_events(events: Sequence[SessionEvent], name: str) -> Conversation:
-    conversation = Conversation()
-    try:
-        for event in events:
-            conversation.apply(event)
-    except ValueError as error:
-        raise RequestError(f"session {name!r}: {error}; use a newer Turnmark") from error
-    return conversation
+            continue
+        try:
+            conversation.apply(events[-1])
+        except ValueError as error:
+            raise RequestError(f"session {name!r}: {error}; use a newer Turnmark") from error
+    left_out = f"session {name!r}, line {', '.join(spans(unread))}: left out, since it is damaged or of another version"
+    return conversation, left_out if unread else "", events
 
 
 def delete_session(name: str) -> None:
@@ -155,14 +146,13 @@ class ChatSession:
 
     Attributes:
         keep: whether events are written to the file.
+        note: which lines of a resumed session could not be read; empty if all could.
     """
 
-    def __init__(self, conversation: Conversation, name: str, keep: bool, waiting: Sequence[SessionEvent] = ()) -> None:
-        self.conversation, self.name, self.keep = conversation, name, keep
-        self.note = ""
-        """Note on lines of a resumed session that could not be read; empty if there are none."""
+    def __init__(self, conversation: Conversation, name: str, keep: bool, note: str = "") -> None:
+        self.conversation, self.name, self.keep, self.note = conversation, name, keep, note
         self._file: int | None = None
-        self._waiting = list(waiting)
+        self._waiting: list[SessionEvent] = []
 
     def record(self, event: SessionEvent) -> None:
         """Apply an event to the conversation, and write it to the file if the session is saved."""
@@ -196,23 +186,6 @@ class ChatSession:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-    def reopen(self) -> None:
-        """Read the existing file of the session, and continue writing to it."""
-        path = _existing_file(self.name)
-        try:
-            self._file = os.open(path, os.O_RDWR | os.O_APPEND)
-            _lock(self._file, self.name)
-            os.fchmod(self._file, 0o600)
-            if not path.read_bytes().endswith(b"\n"):  # an incomplete last line must not swallow the next event
-                os.write(self._file, b"\n")
-            self.conversation, self.note = read_session(self.name)
-        except OSError as error:
-            self.close()
-            raise TurnmarkError(f"session {self.name!r} cannot be written ({error.strerror or error})") from error
-        except TurnmarkError:
-            self.close()
-            raise
 
     def _write(self) -> None:
         """Append the waiting events to the file, and flush it to disk."""
@@ -261,11 +234,24 @@ def resume_session(name: str | None, keep: bool = True) -> ChatSession:
         if not names:
             raise RequestError("no session is saved yet; a chat is saved from its first answer on")
         name = names[0]
-    if keep:
-        session = ChatSession(Conversation(), name, True)
-        session.reopen()
-    else:
-        events, note = _read_events(name)
-        session = ChatSession(_apply_events(events, name), _new_name(), False, events)
-        session.note = note
+    if not keep:
+        conversation, note, events = _read_file(name)
+        session = ChatSession(conversation, _new_name(), False, note)
+        session._waiting += events  # written if the session is saved after all
+        return session
+    path = _existing_file(name)
+    session = ChatSession(Conversation(), name, True)
+    try:
+        session._file = os.open(path, os.O_RDWR | os.O_APPEND)
+        _lock(session._file, name)
+        os.fchmod(session._file, 0o600)
+        if not path.read_bytes().endswith(b"\n"):  # an incomplete last line must not swallow the next event
+            os.write(session._file, b"\n")
+        session.conversation, session.note = read_session(name)
+    except OSError as error:
+        session.close()
+        raise TurnmarkError(f"session {name!r} cannot be written ({error.strerror or error})") from error
+    except TurnmarkError:
+        session.close()
+        raise
     return session

@@ -10,7 +10,7 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.calls.tracing import NOT_TRACED, Tracing, tracing_by_environment
 from turnmark.assistant.llm.prompts.prompt_files import ASSISTANT_PROMPTS, check_prompts
-from turnmark.assistant.turn.step_forms import ModelProfile, forms_for, profile_of
+from turnmark.assistant.turn.step_forms import forms_for, profile_of
 from turnmark.core.errors import ErrorCollector
 from turnmark.retrieval.embedding.vector_cache import Embed, cache_by_text
 from turnmark.retrieval.index.index_api import Index
@@ -51,6 +51,8 @@ def open_parts(
     Args:
         given: opened parts, which are used in place of those that the configuration names.
     """
+    from turnmark.assistant.llm.generators.registry import open_generator
+
     index, retriever, generator = given.index, given.retriever, given.generator
     if index is None and config.index:
         index = errors.collect(Index.open, config.index)
@@ -59,10 +61,12 @@ def open_parts(
     where = parse_where(config.where, errors)
     if index is not None:
         errors.collect(index.check_where, where)
-    reader: ModelProfile = profile_of(generator)
+    known_problems = len(errors.problems)
     if generator is None:
-        generator, reader = _open_generator(config.generator, errors)
-    errors.collect(forms_for, reader, config.steps)
+        generator = errors.collect(open_generator, config.generator)
+    # A model that cannot be opened counts as large, so that a form that needs one is no second mistake.
+    is_open = len(errors.problems) == known_problems
+    errors.collect(forms_for, profile_of(generator) if is_open else "large", config.steps)
     errors.collect(check_prompts, config.prompts, ASSISTANT_PROMPTS)
     if retriever is None and index is not None:
         retriever = errors.collect(open_retriever, config.retriever or default_retriever(index), index)
@@ -103,17 +107,3 @@ def embed_with(index: Index) -> Embed | None:
 
     cached = cache_by_text(embed)
     return lambda texts: (cached if index.embedder.is_batch_independent else embed)(texts)
-
-
-def _open_generator(spec: str, errors: ErrorCollector) -> tuple[Generator | None, ModelProfile]:
-    """Open the language model of a spec; returns it with its reader profile.
-
-    A model that cannot be opened counts as large, so that a form that needs one is not reported as a second mistake.
-    """
-    from turnmark.assistant.llm.generators.registry import open_generator
-
-    opened = errors.collect(lambda: (open_generator(spec),))  # a tuple: None is a valid generator (extractive)
-    if opened is None:
-        return None, "large"
-    (generator,) = opened
-    return generator, profile_of(generator)
