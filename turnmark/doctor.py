@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from itertools import groupby
-from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer

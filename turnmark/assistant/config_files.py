@@ -28,7 +28,7 @@ from turnmark.core.home import home
 CONFIG_NAME = "config.toml"
 COMMANDS = (
     *("ask", "chat", "check", "compare", "documents", "eval", "index", "mcp", "report", "score", "search"),
-    *("serve", "synth"),
+    *("serve", "synth", "tune"),
 )
 """Commands that may have a table, such as `[eval]`. `remove` has none: no file may confirm a deletion."""
 TABLES = ("defaults", "prices", *COMMANDS)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import get_args
 
+import click
 import typer
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import run_in_terminal
@@ -70,8 +71,7 @@ def run_chat(
     config = assistant.config
     interactive = stdin_is_terminal()
     session = resumed or new_session(SessionBegan(**dict(config)), keep)
-    confirm = make_confirm(console) if interactive else None
-    chat = TerminalChat(assistant, console, session, grade, confirm, interactive, news)
+    chat = TerminalChat(assistant, console, session, grade, confirm if interactive else None, interactive, news)
     if resumed is not None:
         if session.conversation.config != config:
             chat.record(AssistantSwapped(**dict(config)))
@@ -162,18 +162,12 @@ def _typed_lines(chat: TerminalChat, question: str, typed: str, status: Callable
         yield line
 
 
-def make_confirm(console: Console) -> Callable[[str], bool]:
-    """Return a function that asks the user a yes-no question; any answer except yes is no."""
-
-    def ask(question: str) -> bool:
-        console.print(Text(f"{question} [y/N] "), end="")
-        try:
-            return input().strip().lower() in ("y", "yes")
-        except (EOFError, KeyboardInterrupt):
-            console.print()
-            return False
-
-    return ask
+def confirm(question: str) -> bool:
+    """Ask the user a yes-no question; leaving it is no."""
+    try:
+        return click.confirm(question)
+    except click.Abort:
+        return False
 
 
 def choose_index(console: Console, errors: ErrorCollector) -> str:

@@ -49,14 +49,10 @@ class DecisionByRules:
 def _grade_part(turn: Turn, part: PartEvidence, level: float | None) -> Judgment:
     """Judge the evidence of a part; a message in no language of the documents is judged by the model's phrases, too."""
     wordings = [wordings_of(part)]
-    if _is_foreign(turn):
+    if turn.languages and turn.language not in turn.languages:
         wordings += [[phrase] for phrase in part.phrases]
     judgments = [grade_evidence(texts, part.hits, turn.embed, turn.trusted, level) for texts in wordings]
     return max(judgments, key=lambda judgment: judgment.confidence)
-
-
-def _is_foreign(turn: Turn) -> bool:
-    return bool(turn.languages) and turn.language not in turn.languages
 
 
 def _reason_to_doubt(turn: Turn, part: PartEvidence) -> str:

@@ -44,20 +44,24 @@ def without_pictures(words: str) -> str:
     return _PICTURE_DATA.sub(r"\1…", words)
 
 
+def _quotable(words: str, secret: str) -> str:
+    """Return the beginning of an error's text, without pictures and the secret, for a message."""
+    return excerpt(without_pictures(redact(words, secret)))
+
+
 def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) -> EndpointFault:
     """Return the fault of an HTTP error status; for the arguments see `faults`."""
     complete = redact(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
     complete = without_pictures(complete)
-    words = excerpt(without_pictures(redact(error_message(body), secret)))
+    words = _quotable(error_message(body), secret)
     detail = f": {words}" if words else ""
     if status in (401, 403):
         # Without the endpoint's text, which may quote the key in a masked form.
         message = f"{label} does not accept the key ({status}); it is read from {key_env}"
         return EndpointFault("auth", message, status=status)
-    if status == 429 and NO_QUOTA in complete:
-        return EndpointFault("rate_limited", f"{label} has no quota left (429){detail}", status=status)
     if status == 429:
-        return EndpointFault("rate_limited", f"{label} is rate limited (429){detail}", status=status)
+        problem = "has no quota left" if NO_QUOTA in complete else "is rate limited"
+        return EndpointFault("rate_limited", f"{label} {problem} (429){detail}", status=status)
     if status in (408, 409) or status >= 500:
         return EndpointFault("unavailable", f"{label} failed ({status}){detail}", status=status, words=complete)
     if "content_filter" in complete:
@@ -83,7 +87,7 @@ def inner_fault(event: Any, label: str, key_env: str, secret: str, streamed: boo
     status = int(code) if isinstance(code, int) or str(code).isdecimal() else 0
     if 400 <= status < 500:
         return status_fault(status, event, label, key_env, secret)
-    words = excerpt(without_pictures(redact(error_message(event), secret)))
+    words = _quotable(error_message(event), secret)
     if _TOO_LONG.search(words):
         return status_fault(400, event, label, key_env, secret)
     failed = "failed in the middle of its reply" if streamed else f"failed{f' ({status})' if status else ''}"
@@ -159,10 +163,8 @@ def faults(label: str, key_env: str, key: str) -> Iterator[None]:
         problem = "broke off in the middle of its reply" if broken else f"cannot be reached: {_connection_fault(error)}"
         raise EndpointFault("unavailable", f"{label} {problem}", broken=broken) from None
     except openai.APIError as error:  # an error event inside a stream
-        detail = excerpt(without_pictures(redact(str(error.message), key)))
-        raise EndpointFault(
-            "unavailable", f"{label} failed in the middle of its reply: {detail}", broken=True
-        ) from None
+        problem = f"failed in the middle of its reply: {_quotable(str(error.message), key)}"
+        raise EndpointFault("unavailable", f"{label} {problem}", broken=True) from None
     except (openai.OpenAIError, httpx2.HTTPError, ValueError, RecursionError):
         raise EndpointFault("bad_reply", f"{label} answered with something that is not a chat completion") from None
 

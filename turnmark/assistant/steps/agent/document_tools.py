@@ -488,16 +488,12 @@ def _name_document(document: str, about: str) -> str:
 
 
 def _quote_matching_line(line: MatchingLine) -> str:
+    """Return a line below its source; if it is long, the part around its first match."""
     source = f"{line.document}{_ARROW}{line.section}" if line.section else line.document
-    return f"{source}: {_around_match(line)}"
-
-
-def _around_match(line: MatchingLine) -> str:
-    """Return a line; if it is long, the part around its first match."""
     if len(line.text) <= MAX_LINE_CHARACTERS or line.at <= _MAX_CHARACTERS_BEFORE_MATCH:
-        return short_line(line.text, MAX_LINE_CHARACTERS)
+        return f"{source}: {short_line(line.text, MAX_LINE_CHARACTERS)}"
     word = line.text.find(" ", line.at - _MAX_CHARACTERS_BEFORE_MATCH, line.at) + 1
-    return f"…{short_line(line.text[word or line.at :], MAX_LINE_CHARACTERS)}"
+    return f"{source}: …{short_line(line.text[word or line.at :], MAX_LINE_CHARACTERS)}"
 
 
 def _marks(numbers: Iterable[int]) -> str:

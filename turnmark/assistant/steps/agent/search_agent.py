@@ -188,7 +188,8 @@ class _Agent:
             new = [self._take(call, at) for at, call in enumerate(reply.calls)]
             ended = self._why_ended(any(new))
             self.turn.use("answer", Usage(), ended)
-            self._add_to_last(self._what_is_left(ended))
+            last = self.messages[-1]
+            self.messages[-1] = last.model_copy(update={"content": f"{last.content}\n\n({self._what_is_left(ended)})"})
             self.turn.report_hits(self.sources.hits)
             reply = self._next(() if ended else self.tools.tools)
             if ended:
@@ -209,11 +210,6 @@ class _Agent:
             return "No calls are left: answer now."
         rounds = MAX_ROUNDS - self.round
         return f"Left: {count_phrase(rounds, 'round')}, about {_round_down(self.left)} tokens of results."
-
-    def _add_to_last(self, text: str) -> None:
-        """Add a line to the last message."""
-        last = self.messages[-1]
-        self.messages[-1] = last.model_copy(update={"content": f"{last.content}\n\n({text})"})
 
     def _next(self, tools: tuple[Tool, ...]) -> Completion:
         shown = MarkFilter(self.turn.stream, len(self.sources.hits))

@@ -115,12 +115,10 @@ def word_shares(part: PartEvidence, texts: Sequence[str], headings: Sequence[str
     """Return the share of the part's words in each text and its headings. Rare words weigh more."""
     language = language_of_sources([hit.passage.text for hit in part.hits], part.text)
     bags = [stems(f"{heading} {text}", language) for heading, text in zip(headings, texts, strict=True)]
-    asked = sorted(_stems_asked(" ".join(_wordings(part)), language))  # in one order, so that sums are reproducible
-    weights = {word: 1 / (1 + sum(word in bag for bag in bags)) ** 0.5 for word in asked}
+    wordings = " ".join(_wordings(part))
+    # English has a list of stop words, so all other words count.
+    asked = stems(wordings, language) if language == ENGLISH else content_stems(wordings, language)
+    # In one order, so that sums are reproducible.
+    weights = {word: 1 / (1 + sum(word in bag for bag in bags)) ** 0.5 for word in sorted(asked)}
     total = sum(weights.values()) or 1.0
     return [sum(weight for word, weight in weights.items() if word in bag) / total for bag in bags]
-
-
-def _stems_asked(text: str, language: str) -> frozenset[str]:
-    """Return the stems that lines are searched for. English has a list of stop words, so all other words count."""
-    return stems(text, language) if language == ENGLISH else content_stems(text, language)

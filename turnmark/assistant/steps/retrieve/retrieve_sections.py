@@ -257,17 +257,11 @@ def _search_parts(turn: Turn, retriever: Retriever, understood: UnderstoodMessag
     for number, (part, query) in enumerate(zip(understood.parts, queries, strict=True)):
         found, further = results[number][: turn.top_k], results[number][turn.top_k :]
         turn.searched(query, found, why, number if is_compound else None)
-        hits = _with_more(found, message_hits, turn.top_k)
+        hits = drop_repeats([*found, *message_hits])[: 2 * turn.top_k]
         parts.append(PartEvidence(**vars(part), hits=tuple(hits), tables=_tables(further, hits)))
     for query in of_message:
         turn.searched(query, message_hits, "the full message")
     return Evidence(tuple(parts), message_hits=tuple(message_hits))
-
-
-def _with_more(hits: Sequence[Hit], more: Sequence[Hit], passages: int) -> list[Hit]:
-    """Join hits and further ones; if there are further ones, twice as many are kept."""
-    limit = 2 * passages if more else passages
-    return drop_repeats([*hits, *more])[:limit]
 
 
 def _whole_query(turn: Turn, understood: UnderstoodMessage) -> Query:

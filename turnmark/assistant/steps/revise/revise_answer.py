@@ -31,7 +31,7 @@ from turnmark.assistant.steps.step_results import (
 )
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.earlier_answers import last_answer
-from turnmark.assistant.steps.understand.edit_requests import EditRequest, edit_requests
+from turnmark.assistant.steps.understand.edit_requests import edit_requests
 from turnmark.assistant.steps.understand.question_kinds import wants_procedure
 from turnmark.assistant.types import Decision, Judgment
 from turnmark.assistant.wording.refusals import is_refusal
@@ -67,7 +67,9 @@ class RevisionByRules:
         asked_for_steps = question_at is not None and wants_procedure(turn.history[question_at].content)
         text = "" if is_refusal(previous) else apply_requests(previous, requests, is_complete=asked_for_steps)
         if not text or text.strip() == previous.strip():
-            reason = ALREADY_TEXT if text else _why_unchanged(previous, requests)
+            by_rules = bool(requests) and all(each.kind not in ("other", "limit", "table") for each in requests)
+            takes_model = not by_rules and not is_refusal(previous)
+            reason = ALREADY_TEXT if text else NEEDS_MODEL_TEXT if takes_model else NOTHING_TO_CHANGE_TEXT
             reply = in_language(UNCHANGED_TEXT, turn.language) + in_language(reason, turn.language)
             return _streamed(turn, reply, Judgment(decision="converse", confidence=1.0, reason="not changed"))
         _, sources = last_answer_with_marks(turn)
@@ -76,12 +78,6 @@ class RevisionByRules:
         decision: Decision = "partial" if text_at_start(text, UNSURE_TEXT, UNSURE_PART_TEXT) else "answer"
         judgment = _REVISION_JUDGMENT.model_copy(update={"decision": decision})
         return _streamed(turn, cited_text, judgment, hits)
-
-
-def _why_unchanged(previous: str, requests: Sequence[EditRequest]) -> str:
-    """Return why rules cannot change an answer: there is nothing to change, or it takes a model."""
-    rules_apply = bool(requests) and all(request.kind not in ("other", "limit", "table") for request in requests)
-    return NOTHING_TO_CHANGE_TEXT if rules_apply or is_refusal(previous) else NEEDS_MODEL_TEXT
 
 
 def _streamed(turn: Turn, text: str, judgment: Judgment, hits: Sequence[Hit] = ()) -> Draft:
