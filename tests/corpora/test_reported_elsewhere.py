@@ -130,3 +130,18 @@ def test_reads_mail_that_is_only_an_invitation(tmp_path: Path) -> None:
     (tmp_path / "a.eml").write_bytes(bytes(message))
     text = "# Invitation\n\nFrom: a@example.org\n\nEvent: The gates open\n\nBegins: 2024-03-05 09:00\n\nLocation: Mill"
     assert read_one(tmp_path / "a.eml").text.strip() == text
+
+
+def test_struck_words_are_marked_in_word_and_in_html_inside_markdown(tmp_path: Path) -> None:
+    struck, double = "<w:rPr><w:strike/></w:rPr>", "<w:rPr><w:dstrike/></w:rPr>"
+    fees = run("Fee ") + run("80", struck) + run(" 95, deposit ") + run("20", double) + run(" 30.")
+    assert read_one(word(tmp_path / "a.docx", paragraph(fees))).text == "Fee ~~80~~ 95, deposit ~~20~~ 30.\n"
+    (tmp_path / "a.md").write_text("Fee <del>80</del> 95, deposit <s>20</s> 30. The <s> tag strikes.\n")
+    assert read_one(tmp_path / "a.md").text == "Fee ~~80~~ 95, deposit ~~20~~ 30. The \\<s> tag strikes.\n"
+
+
+def test_foot_of_a_table_is_its_last_row(tmp_path: Path) -> None:
+    rows = "<tbody><tr><td>Iron</td><td>3</td></tr><tr><td>Zinc</td><td>4</td></tr></tbody>"
+    head = "<thead><tr><th>Ware</th><th>Price</th></tr></thead><tfoot><tr><td>Sum</td><td>7</td></tr></tfoot>"
+    (tmp_path / "a.html").write_text(f"<table>{head}{rows}</table>")
+    assert read_one(tmp_path / "a.html").text.split("\n")[2:5] == ["| Iron | 3 |", "| Zinc | 4 |", "| Sum | 7 |"]

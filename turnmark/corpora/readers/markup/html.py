@@ -70,7 +70,7 @@ _CALLOUT = re.compile(r"note|tip|hint|warn|info|caution|danger|important|admonit
 _PERMALINK = re.compile(r"[¶#§🔗\s]+")
 _HIDING_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
 _INLINE = re.compile(r"display\s*:\s*inline(?![\w-])", re.IGNORECASE)
-_STRUCK_TAGS = frozenset({"s", "del", "strike"})
+STRUCK_TAGS = frozenset({"s", "del", "strike"})
 _STRIKING_STYLE = re.compile(r"\bline-through\b", re.IGNORECASE)
 _DATES = ("article:modified_time", "last-modified", "dcterms.modified", "article:published_time", "date")
 _HEADING = re.compile(r"h[1-6]")
@@ -133,6 +133,8 @@ def _read(text: str, mark: MarkFunction) -> _HtmlPage:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it mistakes some texts for file names or XML
             soup = BeautifulSoup(text, "lxml")
+        for foot in soup("tfoot"):  # HTML 4 has it before the rows that it is shown below
+            foot.parent.append(foot)
         page = _HtmlPage(title=_title(soup), date=_date(soup), mark=mark)
         page.walk(soup)
     except (ValueError, RecursionError, AssertionError) as error:
@@ -298,7 +300,7 @@ def _is_inline(tag: Tag) -> bool:
 
 def _struck_words(tag: Tag) -> str:
     """Return the words of a tag that strikes them through, marked as struck; empty for any other tag."""
-    if tag.name not in _STRUCK_TAGS and not (
+    if tag.name not in STRUCK_TAGS and not (
         tag.name == "span" and _STRIKING_STYLE.search(str(tag.attrs.get("style", "")))
     ):
         return ""

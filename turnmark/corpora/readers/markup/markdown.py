@@ -16,7 +16,7 @@ from turnmark.corpora.readers.common.encoded_data import LINKED_DATA_URI, withou
 from turnmark.corpora.readers.common.encodings import decode_or_guess
 from turnmark.corpora.readers.common.prose import Unreadable, main_heading, shorten_title, split_front_matter
 from turnmark.corpora.readers.markup.footnotes import place_footnotes
-from turnmark.corpora.readers.markup.html import POWER_PATTERN, render
+from turnmark.corpora.readers.markup.html import POWER_PATTERN, STRUCK_TAGS, render
 from turnmark.corpora.readers.markup.site_syntax import strip_site_syntax
 from turnmark.corpora.readers.pictures.collector import (
     MarkFunction,
@@ -465,7 +465,8 @@ def _write_inline(
             number = following is not None and POWER_PATTERN.fullmatch(following.content)
             raised = number and token.content.lower() == "<sup>" and "".join(pieces[-1:])[-1:].isdigit()
             words = f"\\{token.content}" if id(token) in named else _tag_words(token.content, components)
-            pieces.append("^" if raised else words)
+            is_struck = _tag_name(token) in STRUCK_TAGS and id(token) not in named
+            pieces.append("^" if raised else "~~" if is_struck else words)
             pieces.append(_image_mark(token.content, mark))
         elif token.type in ("link_open", "link_close"):
             linked += 1 if token.type == "link_open" else -1

@@ -1,9 +1,9 @@
 """Prepares a Word file for pandoc, so that no text is lost.
 
 Pandoc ignores simple fields (e.g. the number of a caption), the base text of a pronunciation guide (ruby), text with
-its own direction, custom XML, links without a target, the text of a paragraph in which a text box is anchored, charts,
-diagrams, the values of form fields, and the parts of other formats that exporters embed (altChunk). It shows hidden
-text.
+its own direction, custom XML, double strikethrough, links without a target, the text of a paragraph in which a text
+box is anchored, charts, diagrams, the values of form fields, and the parts of other formats that exporters embed
+(altChunk). It shows hidden text.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _block(kind: str, text: str) -> EmbeddedBlock:
 _TEXTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
 _WRAPPED_TEXT = re.compile(
     rb"<\w+:(?:ins|moveTo|fldSimple|ruby|txbxContent|cr|dir|bdo|customXml|smartTag|sdt|altChunk|checkBox|ddList|chart"
-    rb"|relIds|vMerge|vanish)\b|<\w+:hyperlink\b(?![^>]*\s(?:\w+:id|\w+:anchor)=)"
+    rb"|relIds|vMerge|vanish|dstrike)\b|<\w+:hyperlink\b(?![^>]*\s(?:\w+:id|\w+:anchor)=)"
 )
 _NAMESPACE = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _W = f"{{{_NAMESPACE}}}"
@@ -172,8 +172,9 @@ def _unwrap(tree: Any) -> None:
         _replace(field, list(field))
     for ruby in list(tree.iter("{*}ruby")):
         _replace(ruby.getparent(), ruby.findall("{*}rubyBase/{*}r"))
-    for line_break in list(tree.iter("{*}cr")):
-        line_break.tag = line_break.tag.removesuffix("cr") + "br"
+    for name, usual in (("cr", "br"), ("dstrike", "strike")):
+        for element in list(tree.iter(f"{{*}}{name}")):
+            element.tag = element.tag.removesuffix(name) + usual
     for name in _WRAPPERS:
         for wrapper in list(tree.iter(f"{_W}{name}")):
             _replace(wrapper, [each for each in wrapper if etree.QName(each).localname not in _PROPERTIES])
