@@ -19,7 +19,7 @@ from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import isolation, read_source
 from turnmark.corpora.readers.common.prose import Unreadable
 from turnmark.corpora.readers.pdf.document import read, read_pdf
-from turnmark.corpora.readers.pdf.extraction import ocr
+from turnmark.corpora.readers.pdf.extraction import ocr, page_text
 from turnmark.corpora.readers.pdf.extraction.right_to_left import reading_order
 from turnmark.corpora.readers.pdf.page.boxes import Segment
 from turnmark.corpora.readers.pdf.page.geometry import Box
@@ -582,6 +582,24 @@ def test_one_illegible_page_does_not_refuse_the_others(tmp_path: Path, monkeypat
     assert isinstance(document, Document)
     assert document.text.strip() == "The pump costs 4,500 euros, and the rest of it is a secret"
     assert "page 2 without text that can be read" in str(problem)
+
+
+def test_letters_that_a_font_only_shifts_into_the_private_area_are_legible(tmp_path: Path) -> None:
+    shifted = (
+        b"/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <ff> endcodespacerange "
+        b"1 beginbfrange <21> <7a> <f021> endbfrange endcmap end"
+    )
+    words = b"BT /F 10 Tf 60 700 Td (The pump costs 4,500 euros, with the seal) Tj ET"
+    font = (
+        b"/Subtype /Type1 /BaseFont /Helvetica /FirstChar 32 /LastChar 126 /Widths ["
+        + b"500 " * 95
+        + b"] /ToUnicode 6 0 R"
+    )
+    (tmp_path / "a.pdf").write_bytes(page_with(words, font, b"", shifted))
+    assert read_pdf(tmp_path / "a.pdf", "a.pdf").text.strip() == "The pump costs 4,500 euros, with the seal"
+    pictures = b"BT /F 10 Tf 60 700 Td (#$%&'*+,-./:;<=>?@#$%&*+,-./) Tj ET"
+    (tmp_path / "b.pdf").write_bytes(page_with(pictures, font, b"", shifted))
+    assert page_text.read_page(pypdfium2.PdfDocument(tmp_path / "b.pdf")[0]).unread
 
 
 def test_leaves_out_white_words_on_white_and_keeps_those_on_dark(tmp_path: Path) -> None:

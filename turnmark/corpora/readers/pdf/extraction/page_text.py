@@ -26,7 +26,14 @@ from turnmark.corpora.readers.pdf.page.geometry import (
     slant,
     turn_point,
 )
-from turnmark.corpora.readers.pdf.page.letters import decode_cork, is_private, is_unmapped, letter_of, normalize_letters
+from turnmark.corpora.readers.pdf.page.letters import (
+    decode_cork,
+    decode_symbol_codes,
+    is_private,
+    is_unmapped,
+    letter_of,
+    normalize_letters,
+)
 from turnmark.corpora.readers.pdf.page.lines import follows
 from turnmark.corpora.readers.pdf.page.page_records import PdfFigure, PdfPage, Word
 
@@ -219,7 +226,8 @@ class _TextReader:
         """Read the words."""
         count = min(self._text.count_chars(), MAX_CHARS)
         letters = [letter_of(pdfium_calls.unicode_of(self._address, index)) for index in range(count)]
-        decoded = decode_cork(letters, lambda at: pdfium_calls.font_of(self._address, at))
+        fonts = partial(pdfium_calls.font_of, self._address)
+        decoded = decode_symbol_codes(decode_cork(letters, fonts), fonts)
         for index, letter, in_leftward_text in reading_order(decoded, self._own_edges):
             if letter in _HYPHEN_MARKS and self._letters:
                 self._letters.append("-")

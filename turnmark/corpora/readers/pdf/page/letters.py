@@ -23,6 +23,10 @@ _CORK = {
     "\x1f": "ffl", "\x9f": "§",
 }  # fmt: skip
 _CORK_BULLET = "\x88"
+_SHIFT = 0xF000
+_MIN_SHIFTED = 20  # letters of a font on a page
+_MIN_LETTER_SHARE = 0.7  # of them; the others are digits and punctuation
+_PICTURE_FONT = re.compile(r"symbol|dingbat|wingding|webding", re.IGNORECASE)
 
 
 def letter_of(code: int) -> str:
@@ -65,6 +69,29 @@ def decode_cork(letters: Sequence[str], font_at: Callable[[int], int | None]) ->
         elif in_text:
             named[index] = _CORK[letter]
     return named
+
+
+def decode_symbol_codes(letters: Sequence[str], font_at: Callable[[int], int | None]) -> list[str]:
+    """Return the characters of a page with those of fonts that only shift Latin letters into the private area decoded.
+
+    Older TrueType fonts have the letter A at U+F041. A font of pictures has few of these codes on a page, or hardly
+    any at the places of letters.
+
+    Args:
+        font_at: returns the font of the character at an index.
+    """
+    places: dict[int | None, list[int]] = {}
+    for index, letter in enumerate(letters):
+        if _SHIFT + 0x20 < ord(letter) <= _SHIFT + 0xFF:
+            places.setdefault(font_at(index), []).append(index)
+    decoded = list(letters)
+    for font, found in places.items():
+        named = {index: chr(ord(letters[index]) - _SHIFT) for index in found}
+        words = sum(map(str.isalpha, named.values())) >= _MIN_LETTER_SHARE * len(found)
+        if len(found) >= _MIN_SHIFTED and words and not _PICTURE_FONT.search(pdfium_calls.font_name(font or 0)):
+            for index, letter in named.items():
+                decoded[index] = letter
+    return decoded
 
 
 def normalize_letters(text: str) -> str:
