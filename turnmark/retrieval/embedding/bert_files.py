@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.core.errors import TurnmarkError
+from turnmark.retrieval.embedding.piece_table import open_pieces
 
 # Model types whose positions begin at 0, and those whose positions begin after the padding's id.
 _BERT_TYPES, _ROBERTA_TYPES = ("bert",), ("roberta", "xlm-roberta", "camembert")
@@ -111,15 +112,18 @@ def _pooling(folder: Path) -> str:
 
 @lru_cache(maxsize=4)
 def read_tokenizer(folder: Path) -> Any:
-    """Return the model's tokenizer (`tokenizers.Tokenizer`), which does not cut texts. It is shared, because that of a
-    multilingual model takes a second and 300 MB.
-    """
-    from tokenizers import Tokenizer
+    """Return the model's tokenizer (`tokenizers.Tokenizer` or `PieceTable`), which does not cut texts."""
+    path = folder / "tokenizer.json"
 
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
-    return tokenizer
+    def load() -> Any:
+        from tokenizers import Tokenizer
+
+        tokenizer = Tokenizer.from_file(str(path))
+        tokenizer.no_truncation()
+        tokenizer.no_padding()
+        return tokenizer
+
+    return open_pieces(path, load)
 
 
 def token_ids(config: BertConfig, texts: Sequence[str]) -> list[NDArray[np.int32]]:
