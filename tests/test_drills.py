@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-DRILLS = ("kills", "watch", "disk", "hostile", "sql", "fuzz", "agent", "long", "leaving")
+DRILLS = ("kills", "watch", "disk", "hostile", "uploads", "sql", "fuzz", "agent", "long", "leaving")
 
 
 @pytest.mark.slow

@@ -19,11 +19,11 @@ from tests.drills.tally import Drill, Effort, Tally, table
 
 def drills() -> dict[str, Drill]:
     """Name -> drill. Those that fork come first: the others start threads."""
-    from tests.drills import damaged, disk, fuzz, hostile, kills, load, sql, updates, watched
+    from tests.drills import damaged, disk, fuzz, hostile, kills, load, sql, updates, uploads, watched
 
     return {
         "kills": kills.drills, "updates": updates.drills, "watch": watched.drills, "disk": disk.drills,
-        "hostile": hostile.drills, "sql": sql.drills,
+        "hostile": hostile.drills, "uploads": uploads.drills, "sql": sql.drills,
         "damaged": damaged.drills, "fuzz": fuzz.drills, "leaving": load.leaving, "agent": load.agent, "long": load.long,
     }  # fmt: skip
 

@@ -68,7 +68,7 @@ class ServedBuilds:
         self._waiting: dict[str, tuple[float, BuildOrder | None]] = {}
         """The last order for each index whose build has not begun, with its time."""
         self._lock, self._closed = threading.Lock(), threading.Event()
-        self._current: tuple[str, BackgroundBuild] | None = None
+        self._current: tuple[str, BackgroundBuild | None] | None = None
         self._last = BuildState(state="idle")
         self._watches: dict[str, Watches] | None = {} if watches else None
         self._thread = threading.Thread(target=self._work, name="turnmark-builds", daemon=True)
@@ -91,7 +91,8 @@ class ServedBuilds:
         with self._lock:
             if self._current is not None:
                 name, building = self._current
-                return BuildState(state="building", index=name, text=building.status.describe())
+                text = building.status.describe() if building else "removing the index"
+                return BuildState(state="building", index=name, text=text)
             if self._waiting:
                 return BuildState(state="building", index=next(iter(self._waiting)), text="new files are waiting")
             return self._last
@@ -101,7 +102,7 @@ class ServedBuilds:
         self._closed.set()
         self._orders.put("")
         current = self._current
-        if current is not None:
+        if current is not None and current[1] is not None:
             current[1].stop()
         for watch in (self._watches or {}).values():
             watch.__exit__()
@@ -113,7 +114,7 @@ class ServedBuilds:
             with self._lock:
                 _, build = self._waiting.pop(name)
                 building = BackgroundBuild(partial(_build_with_bar, build)) if build else None
-                self._current = (name, building) if building else None
+                self._current = name, building
             last = self._outcome(name, building)
             with self._lock:
                 self._current, self._last = None, last
