@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from tests.assistant.notes import assistant_over, notes
-from tests.opened import served_models
+from tests.assistant.notes import notes
+from tests.opened import assistant_over, served_models
 from tests.patience import PATIENCE
 from turnmark.assistant.serving import added_files
 from turnmark.assistant.serving.added_files import AddedFiles, added_index, safe_name
@@ -35,7 +35,7 @@ BINARY = {**TOKEN, "Content-Type": "application/octet-stream"}
 
 @given(st.text(max_size=400))
 def test_stored_name_is_never_a_path(given_name: str) -> None:
-    name = safe_name(f"{given_name}/x{given_name}.MD")
+    name = safe_name(f"{given_name}/x{given_name}y.MD")
     assert Path(name).name == name
     assert not name.startswith(".")
     assert name.endswith(".md")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from queue import SimpleQueue
 from typing import Literal
 
 from turnmark.assistant.repl.background_build import STATUS_SECONDS, BackgroundBuild, BuildStopped
 from turnmark.assistant.serving.served_models import ServedModels
-from turnmark.core.console import Progress, shown_progress
+from turnmark.core.console import PLAIN_INTERVAL_SECONDS, Progress
 from turnmark.core.errors import TurnmarkError
+from turnmark.core.home import home
 from turnmark.core.record import Record
 from turnmark.core.untrusted import one_line
 from turnmark.retrieval.commands import build_counts, build_notes
@@ -33,25 +33,6 @@ class BuildState(Record):
     index: str = ""
     text: str = ""
     notes: tuple[str, ...] = ()
-
-
-class _SharedProgress:
-    """Progress that is reported to a bar in the terminal and to the status of the build, which may end it."""
-
-    def __init__(self, *shown: Progress) -> None:
-        self._shown = shown
-
-    def start(self, phase: str, total: int | None) -> None:
-        for each in self._shown:
-            each.start(phase, total)
-
-    def advance(self, n: int = 1) -> None:
-        for each in self._shown:
-            each.advance(n)
-
-    def tell(self, text: str) -> None:
-        for each in self._shown:
-            each.tell(text)
 
 
 class ServedBuilds:
@@ -113,7 +94,7 @@ class ServedBuilds:
                 time.sleep(STATUS_SECONDS)
             with self._lock:
                 _, build = self._waiting.pop(name)
-                building = BackgroundBuild(partial(_build_with_bar, build)) if build else None
+                building = BackgroundBuild(build) if build else None
                 self._current = name, building
             last = self._outcome(name, building)
             with self._lock:
@@ -129,8 +110,12 @@ class ServedBuilds:
                 self._models.reopen([each for each in self._models.indexes.names if each != name], self._say)
                 remove_index(name)
                 return BuildState(state="idle", index=name, text=f"{name}: no document is left")
+            said = time.monotonic()
             while building.is_running:
                 building.wait(STATUS_SECONDS)
+                if time.monotonic() - said > PLAIN_INTERVAL_SECONDS:
+                    said = time.monotonic()
+                    self._say(building.status.describe())
                 if building.status.can_be_asked and building.is_running:
                     self._serve(name)
             report = building.report()
@@ -139,7 +124,8 @@ class ServedBuilds:
         except BuildStopped:
             return BuildState(state="idle", index=name)
         except TurnmarkError as error:
-            return BuildState(state="failed", index=name, text=f"{name}: {one_line(error)}")
+            problem = one_line(error).replace(str(home()), "the home folder")  # clients see it
+            return BuildState(state="failed", index=name, text=f"{name}: {problem}")
         except Exception as error:  # a bug in a reader or a plug-in must not end the server
             return BuildState(state="failed", index=name, text=f"{name}: the build failed ({type(error).__name__})")
 
@@ -156,8 +142,3 @@ class ServedBuilds:
             if name not in self._watches:
                 self._watches[name] = Watches(self._models.indexes.index(name), self._say)
                 self._watches[name].__enter__()
-
-
-def _build_with_bar(build: BuildOrder, status: Progress) -> BuildReport:
-    with shown_progress() as bar:
-        return build(_SharedProgress(bar, status))
