@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from tests.benchmarks.peers import llama_embedding, llama_index, peak_memory, seconds
 from tests.benchmarks.pools import both_pools, middle_and_p95, turns
+from turnmark.retrieval.ranking.vectors import PooledTokens
 
 PASSAGES = 100_000
 K = 10
@@ -77,11 +78,11 @@ def write_ours(corpus: Path) -> None:
         components.remove_index(NAME)
     base, dice = both_pools(), np.random.default_rng(0)
 
-    def copied(_: object, texts: Sequence[str]) -> tuple[NDArray[np.float32], Iterator[bytes]]:
+    def copied(_: object, texts: Sequence[str]) -> tuple[NDArray[np.float32], list[PooledTokens]]:
         rows = originals(texts)
-        return turned(base.flat.of(rows), dice), map(base.tokens.packed, base.rows.slots[rows].tolist())
+        return turned(base.flat.of(rows), dice), list(map(base.tokens.pooled, base.rows.slots[rows].tolist()))
 
-    encoders.__dict__["pack_tokens_of"] = copied
+    encoders.__dict__["pool_tokens_of"] = copied
     build.build_index(corpus, NAME, retriever="conversational")
 
 

@@ -113,27 +113,24 @@ def test_reports_missing_component_with_the_build_command(index: StoredIndex) ->
         build_settings("bm25?rerank=late")
 
 
-def tokens_of(index: StoredIndex) -> dict[str, bytes]:
-    """Return passage id -> its packed tokens."""
+def tokens_of(index: StoredIndex) -> dict[str, tuple[list[list[int]], list[int]]]:
+    """Return passage id -> its stored signs and token ids."""
     ids = [passage.id for page in index.store.pages() for _, _, passage in page]
-    return {each: index.tokens.packed(slot) for each, slot in zip(ids, index.rows.slots.tolist(), strict=True)}
+    pooled = map(index.tokens.pooled, index.rows.slots.tolist())
+    return {each: (signs.tolist(), tokens.tolist()) for each, (signs, tokens) in zip(ids, pooled, strict=True)}
 
 
 def test_update_keeps_tokens_of_unchanged_passages(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     build_index(write(tmp_path / "notes", **DOCUMENTS), "notes")
     before = open_index("notes")
-    tokens_before = {
-        p.id: before.tokens.packed(before.rows.slots[row]) for page in before.store.pages() for row, _, p in page
-    }
+    tokens_before = tokens_of(before)
     (tmp_path / "notes" / "aardvark.md").write_text("# Aardvark\n\nIt eats ants at night.\n")
     report = build_index(tmp_path / "notes", "notes")
     assert (report.embedded, report.kept) == (1, len(tokens_before))
     after = open_index("notes")
-    tokens_after = {
-        p.id: after.tokens.packed(after.rows.slots[row]) for page in after.store.pages() for row, _, p in page
-    }
-    assert tokens_before.items() <= tokens_after.items()
+    tokens_after = tokens_of(after)
+    assert {each: tokens_after[each] for each in tokens_before} == tokens_before
     assert first(open_retriever("conversational", after).search([Query(text="ants")], 1)[0]) == "aardvark"
 
 

@@ -28,10 +28,8 @@ from turnmark.retrieval.search.sparse import (
     SpladeEncoder,
     Vector,
     open_encoder,
-    pack_terms,
     sparse_of,
     sparse_postings,
-    unpack_terms,
 )
 from turnmark.retrieval.storage.passage_writer import SPARSE_POSTINGS, SPARSE_TYPE
 from turnmark.retrieval.types import Hit, Query
@@ -153,7 +151,7 @@ def test_refuses_models_other_than_sparse_encoders(tmp_path, model):
     with pytest.raises(RequestError, match=r"is not a sparse encoder .* the sparse layer has no trained weights"):
         SpladeEncoder(spec(tiny.dense(tmp_path / "dense")))
     with pytest.raises(TurnmarkError, match="not finite"):
-        pack_terms((np.asarray([1], np.int32), np.asarray([1e6], np.float32)))
+        sparse_postings(0, [(np.asarray([1], np.int32), np.asarray([1e6], np.float32))])
     broken = tmp_path / "broken"
     shutil.copytree(model, broken)
     tiny.break_weights(broken)
@@ -185,15 +183,11 @@ vectors = st.lists(
 
 @given(vectors, st.integers(1, 5))
 def test_postings_return_dot_products(vectors_drawn, page):
-    packed = [pack_terms(vector) for vector in vectors_drawn]
-    for vector, two in zip(vectors_drawn, map(unpack_terms, packed), strict=True):
-        assert np.array_equal(vector[0], two[0])
-        assert np.array_equal(vector[1], two[1])
     db = sqlite3.connect(":memory:")
     db.execute(Postings.schema(SPARSE_POSTINGS))
     postings = Postings(lambda *statement: db.execute(*statement).fetchall(), SPARSE_POSTINGS, SPARSE_TYPE)
-    for start in range(0, len(packed), page):
-        postings.add(db, sparse_postings(start, packed[start : start + page]))
+    for start in range(0, len(vectors_drawn), page):
+        postings.add(db, sparse_postings(start, vectors_drawn[start : start + page]))
     dense = np.zeros((len(vectors_drawn), 31))
     for row, (terms, weights) in enumerate(vectors_drawn):
         dense[row, terms] = weights

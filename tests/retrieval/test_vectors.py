@@ -29,12 +29,10 @@ from turnmark.retrieval.ranking.vectors import (
     VECTORS_FILE,
     FlatVectors,
     TokenIndex,
-    pack_signs,
-    pack_tokens,
     pool_signs,
+    pool_tokens,
     round_vectors,
     run_on_cores,
-    unpack_tokens,
 )
 from turnmark.retrieval.search.opened_index import open_index
 from turnmark.retrieval.search.retriever_factory import open_retriever
@@ -65,7 +63,7 @@ def opened(folder: Path, vectors: np.ndarray, slots: Sequence[int] | None = None
         encoder = Encoder("dense", lambda _: {}, "", vectors.shape[1])
         with closing(EncodedValues(store, folder, encoder)) as values:
             for number, vector in enumerate(vectors):
-                values.add([str(number)], {"vectors": [vector.tobytes()]})
+                values.add([str(number)], {"vectors": [vector]})
     every = range(len(vectors)) if slots is None else slots
     return FlatVectors(folder, np.array(every, dtype=np.int64), vectors.shape[1])
 
@@ -170,20 +168,18 @@ def written(folder: Path, texts: Texts, slots: Sequence[int] | None = None) -> T
         encoder = Encoder("dense", lambda _: {}, "", dimension, tokens=True)
         with closing(EncodedValues(store, folder, encoder)) as values:
             for number, text in enumerate(texts):
-                vector = np.ones(dimension, dtype=np.float32).tobytes()
-                values.add([str(number)], {"vectors": [vector], "tokens": [pack_tokens(*text)]})
+                vector = np.ones(dimension, dtype=np.float32)
+                values.add([str(number)], {"vectors": [vector], "tokens": [pool_tokens(*text)]})
     return TokenIndex(folder, np.array(range(len(texts)) if slots is None else slots), dimension)
 
 
 @given(st.integers(0, 20), st.integers(1, 20), st.integers(0, 1000))
-def test_packed_tokens_unpack_to_pooled_signs_and_distinct_ids(tokens: int, dimension: int, seed: int) -> None:
+def test_stored_tokens_are_pooled_signs_and_distinct_ids(tokens: int, dimension: int, seed: int) -> None:
     ((vectors, ids),) = made([tokens], dimension, seed)
-    signs, back = unpack_tokens(pack_tokens(vectors, ids))
+    signs, back = pool_tokens(vectors, ids)
     assert back.tolist() == sorted(set(ids.tolist()))
     assert len(signs) <= -(-tokens // TOKENS_PER_VECTOR)
     assert bool(len(signs)) == bool(tokens)
-    unpacked = unpack_tokens(pack_signs(signs, back, dimension))
-    assert (unpacked[0].tolist(), unpacked[1].tolist()) == (signs.tolist(), back.tolist())
 
 
 def test_similar_token_vectors_are_pooled() -> None:

@@ -25,8 +25,6 @@ from turnmark.retrieval.ranking.vectors import (
     VECTORS_FILE,
     round_vectors,
     sign_bytes,
-    stack_vectors,
-    unpack_tokens,
     vector_type,
 )
 from turnmark.retrieval.search.sparse import sparse_postings
@@ -76,11 +74,10 @@ class EncodedValues:
     def add(self, hashes: Sequence[str], values: Values) -> None:
         """Store the values of distinct contents that have none yet, all or nothing."""
         if VECTORS in values:
-            vectors = stack_vectors(values[VECTORS])
+            vectors = np.stack(values[VECTORS])
             self._files[VECTORS_FILE].write(round_vectors(vectors).tobytes())
             self._files[SIGNS_FILE].write(sign_bytes(vectors).tobytes())
-        for packed in values.get(TOKENS, ()):
-            signs, ids = unpack_tokens(packed)
+        for signs, ids in values.get(TOKENS, ()):
             self._ends = np.add(self._ends, (len(signs), len(ids)))
             self._files[BITS_FILE].write(signs.tobytes())
             self._files[IDS_FILE].write(ids.tobytes())

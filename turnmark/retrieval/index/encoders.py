@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.embedding.embedders import Embedder, open_embedder
-from turnmark.retrieval.ranking.vectors import pack_tokens_of
+from turnmark.retrieval.ranking.vectors import pool_tokens_of
 from turnmark.retrieval.search.opened_index import DENSE, SPARSE
-from turnmark.retrieval.search.sparse import SpladeEncoder, open_encoder, pack_terms
+from turnmark.retrieval.search.sparse import SpladeEncoder, open_encoder
 from turnmark.retrieval.storage.manifest import BuildSettings, ModelInfo
 
 CHUNK_SIZE = 256  # tokens; docs/measured.md has figures for smaller sizes
@@ -21,7 +22,7 @@ SPECIAL_TOKENS = 2
 VECTORS, TOKENS, WEIGHTS = "vectors", "tokens", "weights"
 """The kinds of values: vectors and token vectors of the embedder, weights of terms of the sparse encoder."""
 
-Values = Mapping[str, Sequence[bytes]]
+Values = Mapping[str, Sequence[Any]]
 """The values of some texts by kind, in one order for all kinds."""
 
 
@@ -58,22 +59,22 @@ def _dense_encoder(embedder: Embedder, tokens: bool) -> Encoder:
 
     def encode(texts: Sequence[str]) -> Values:
         if not tokens:
-            return {VECTORS: _unit_bytes(embedder.encode(texts, "passage"))}
-        vectors, token_vectors = pack_tokens_of(embedder, texts)
-        return {VECTORS: _unit_bytes(vectors), TOKENS: list(token_vectors)}
+            return {VECTORS: _scale_to_one(embedder.encode(texts, "passage"))}
+        vectors, tokens_of_texts = pool_tokens_of(embedder, texts)
+        return {VECTORS: _scale_to_one(vectors), TOKENS: tokens_of_texts}
 
     return Encoder(DENSE, encode, embedder.fingerprint, embedder.dimension, tokens, embedder.is_on_gpu)
 
 
-def _unit_bytes(vectors: NDArray[np.float32]) -> list[bytes]:
-    """Return each vector as float32 bytes, scaled to length 1 because the flat index compares by dot products."""
+def _scale_to_one(vectors: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+    """Return each vector scaled to length 1, because the flat index compares by dot products."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return [vector.tobytes() for vector in vectors / np.where(lengths > 0, lengths, 1)]
+    return list(vectors / np.where(lengths > 0, lengths, 1))
 
 
 def _splade_encoder(encoder: SpladeEncoder) -> Encoder:
     def encode(texts: Sequence[str]) -> Values:
-        return {WEIGHTS: [pack_terms(vector) for vector in encoder.encode(texts, "passage")]}
+        return {WEIGHTS: encoder.encode(texts, "passage")}
 
     return Encoder(SPARSE, encode, encoder.fingerprint, encoder.dimension)
 
@@ -125,7 +126,7 @@ class Window:
         return chunk(document, self.tokenize, self.room)
 
 
-def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Mapping[str, Sequence[bytes]]], str]:
+def open_encoders(settings: BuildSettings) -> tuple[Callable[[int, Sequence[str]], Values], str]:
     """Return what `Workers` need: a function that encodes texts with the encoder of a number, and the models' mark."""
     models = Models(settings)
     return lambda number, texts: models.encoders[number].encode(texts), models.mark()

@@ -64,9 +64,9 @@ def _stored_pages(index: StoredIndex, encoder: Encoder) -> Iterator[tuple[list[s
     tokens = TokenIndex(index.files, slots, encoder.dimension) if encoder.tokens else None
     for start in range(0, len(contents), _PAGE):
         page = contents[start : start + _PAGE]
-        values = {VECTORS: [vector.tobytes() for vector in vectors.of(range(start, start + len(page)))]}
+        values = {VECTORS: list(vectors.of(range(start, start + len(page))))}
         if tokens is not None:
-            values[TOKENS] = [tokens.packed(slot) for _, slot in page]
+            values[TOKENS] = [tokens.pooled(slot) for _, slot in page]
         yield [content for content, _ in page], values
 
 

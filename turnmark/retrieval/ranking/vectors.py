@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from pathlib import Path
@@ -26,12 +26,6 @@ from numpy.typing import NDArray
 from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds
 from turnmark.retrieval.embedding.embedders import Embedder, TextRole
 from turnmark.retrieval.ranking.fusion import RankedRows, top_k_of
-
-
-def stack_vectors(vectors: Sequence[bytes]) -> NDArray[np.float32]:
-    """Convert checkpoint vectors to rows of an array."""
-    return np.stack([np.frombuffer(vector, dtype=np.float32) for vector in vectors])
-
 
 CANDIDATES, MIN_CANDIDATES = 4, 4000
 """Number of candidates for each row that is wanted, and the minimum number. An index with fewer rows is searched
@@ -184,9 +178,10 @@ END_TYPE = np.dtype(("<i8", (2,)))
 """Type of the ends of a text in the other two files: of its token vectors, and of the ids."""
 TOKENS_PER_VECTOR = 3
 """Number of tokens of a text for each vector that is stored: similar ones are pooled."""
+PooledTokens = tuple[NDArray[np.uint8], NDArray[Any]]
+"""The tokens of a text as they are stored: packed signs of shape (vectors, dimension / 8 rounded up), distinct ids."""
 ID_COUNT = 65_536
 """Number of token ids that are told apart, in two bytes. In larger vocabularies a few tokens share an id."""
-_HEAD_TYPE = np.dtype("<i4")
 _SLOTS_COUNTED_AT_ONCE = 10_000
 # Number of values per block. A block fits in a core's own cache and is large enough that threads seldom wait for Python
 # between blocks. 512 tokens of 384 dimensions were as fast as 256, and a third faster than 72 or 4096.
@@ -201,10 +196,10 @@ def frame(embedder: Embedder, role: TextRole) -> tuple[int, int]:
     return around - trailing, trailing
 
 
-def pack_tokens(vectors: FloatArray, ids: TokenIds) -> bytes:
-    """Encode a text's tokens as bytes: vectors of shape (tokens, dimension) as signs, and ids of shape (tokens,)."""
-    dimension = vectors.shape[1]
-    return pack_signs(pool_signs(np.packbits(vectors > 0, axis=1), dimension), np.unique(ids % ID_COUNT), dimension)
+def pool_tokens(vectors: FloatArray, ids: TokenIds) -> PooledTokens:
+    """Return the tokens of a text, with vectors of shape (tokens, dimension) and as many ids, as they are stored."""
+    signs = pool_signs(np.packbits(vectors > 0, axis=1), vectors.shape[1])
+    return signs, np.unique(ids % ID_COUNT).astype("<u2")
 
 
 def pool_signs(signs: NDArray[np.uint8], dimension: int) -> NDArray[np.uint8]:
@@ -228,20 +223,6 @@ def pool_signs(signs: NDArray[np.uint8], dimension: int) -> NDArray[np.uint8]:
     sums = np.zeros((clusters.max() + 1, dimension), np.float32)
     np.add.at(sums, clusters, values)
     return np.packbits(sums > 0, axis=1)
-
-
-def pack_signs(signs: NDArray[np.uint8], ids: TokenIds, dimension: int) -> bytes:
-    """Encode packed signs of shape (vectors, dimension / 8 rounded up), and distinct ids, as bytes."""
-    head = np.array([len(signs), len(ids), dimension], dtype=_HEAD_TYPE).tobytes()
-    return head + ids.astype("<u2").tobytes() + signs.tobytes()
-
-
-def unpack_tokens(packed: bytes) -> tuple[NDArray[np.uint8], TokenIds]:
-    """Decode the output of `pack_tokens`: signs of shape (vectors, dimension / 8 rounded up), and distinct ids."""
-    vectors, tokens, dimension = np.frombuffer(packed, dtype=_HEAD_TYPE, count=3).tolist()
-    ids = np.frombuffer(packed, dtype="<u2", count=tokens, offset=3 * _HEAD_TYPE.itemsize)
-    signs = np.frombuffer(packed, dtype=np.uint8, offset=3 * _HEAD_TYPE.itemsize + ids.nbytes)
-    return signs.reshape(vectors, -(-dimension // 8)), ids
 
 
 class TokenVectors(ABC):
@@ -294,10 +275,10 @@ class TokenIndex(TokenVectors):
     def rows(self) -> int:
         return len(self._slots)
 
-    def packed(self, slot: int) -> bytes:
-        """Return the tokens in a slot as `pack_tokens` encoded them."""
-        ids = self._ids[self._id_starts[slot] : self._id_starts[slot + 1]]
-        return pack_signs(self._bits[self._starts[slot] : self._starts[slot + 1]], ids, self.dimension)
+    def pooled(self, slot: int) -> PooledTokens:
+        """Return the tokens in a slot."""
+        signs = self._bits[self._starts[slot] : self._starts[slot + 1]]
+        return signs, self._ids[self._id_starts[slot] : self._id_starts[slot + 1]]
 
     def document_frequencies(self, ids: TokenIds) -> NDArray[np.int64]:
         return self._frequencies[ids % ID_COUNT]
@@ -341,12 +322,12 @@ class TokenIndex(TokenVectors):
         return cosines
 
 
-def pack_tokens_of(embedder: Embedder, texts: Sequence[str]) -> tuple[FloatArray, Iterator[bytes]]:
-    """Return the vectors and the packed tokens of texts from one pass of the model."""
+def pool_tokens_of(embedder: Embedder, texts: Sequence[str]) -> tuple[FloatArray, list[PooledTokens]]:
+    """Return the vectors and the tokens of texts, as they are stored, from one pass of the model."""
     vectors, tokens, ids = embedder.encode_both(texts, "passage")
     leading, trailing = frame(embedder, "passage")
-    packed = (
-        pack_tokens(vectors_of_text[leading : len(vectors_of_text) - trailing], its[leading : len(its) - trailing])
-        for vectors_of_text, its in zip(tokens, ids, strict=True)
-    )
-    return vectors, packed
+    pooled = []
+    for token_vectors, token_ids in zip(tokens, ids, strict=True):
+        own = slice(leading, len(token_ids) - trailing)
+        pooled.append(pool_tokens(token_vectors[own], token_ids[own]))
+    return vectors, pooled

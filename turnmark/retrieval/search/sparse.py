@@ -115,21 +115,6 @@ def open_encoder(spec: str) -> SpladeEncoder:
     return SpladeEncoder(spec)
 
 
-def pack_terms(vector: Vector) -> bytes:
-    """Encode a vector with 6 bytes per term."""
-    terms, weights = vector
-    with np.errstate(over="ignore"):
-        halves = weights.astype("<f2")
-    check_finite(halves, "the sparse encoder")
-    return terms.astype("<i4").tobytes() + halves.tobytes()
-
-
-def unpack_terms(packed: bytes) -> Vector:
-    """Decode the output of `pack_terms`; the weights are rounded to float16."""
-    count = len(packed) // 6
-    return np.frombuffer(packed, "<i4", count), np.frombuffer(packed, "<f2", count, offset=4 * count)
-
-
 class SparseIndex:
     """The weights of the terms of passages, opened for searching.
 
@@ -152,15 +137,18 @@ class SparseIndex:
         return total[self._slots]  # the last element, which is 0, belongs to rows without a slot
 
 
-def sparse_postings(first: int, packed: Sequence[bytes]) -> dict[int, tuple[list[int], list[np.float16]]]:
-    """Return the postings of packed vectors: term -> slots and weights.
+def sparse_postings(first: int, vectors: Sequence[Vector]) -> dict[int, tuple[list[int], list[np.float16]]]:
+    """Return the postings of vectors: term -> slots and weights, which are rounded to float16.
 
     Args:
         first: slot of the first vector.
     """
     postings: dict[int, tuple[list[int], list[np.float16]]] = {}
-    for slot, vector in enumerate(map(unpack_terms, packed), first):
-        for term, weight in zip(vector[0].tolist(), vector[1], strict=True):
+    for slot, (terms, exact) in enumerate(vectors, first):
+        with np.errstate(over="ignore"):
+            halves = exact.astype(np.float16)
+        check_finite(halves, "the sparse encoder")
+        for term, weight in zip(terms.tolist(), halves, strict=True):
             slots, weights = postings.setdefault(term, ([], []))
             slots.append(slot)
             weights.append(weight)
