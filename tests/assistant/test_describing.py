@@ -344,7 +344,7 @@ def test_wrong_request_is_refused_before_anything_is_read(notes, turnmark, flags
 
 
 def test_describe_without_a_folder_is_refused(turnmark):
-    for command in (["ask", "why"], ["search", "why"], ["chat"]):
+    for command in (["ask", "why"], ["chat"]):
         assert "--describe needs a FOLDER" in turnmark.refused(
             *command, "--describe", "openai:eyes@http://127.0.0.1:1/v1"
         )

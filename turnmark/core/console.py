@@ -162,15 +162,10 @@ class PlainProgress:
             return
         self._last_shown = now
         rate = self._done / (now - self._started)
-        line = f"{self._phase}: {self._done}"
-        if self._total:
-            line += f"/{self._total}"
-        line += f", {rate:.1f}/s"
-        if self._total and rate:
-            line += f", {(self._total - self._done) / rate:.0f} s left"
-        if self._note:
-            line += f", {self._note}"
-        sys.stderr.write(f"{line}\n")
+        done = f"{self._done}/{self._total}" if self._total else self._done
+        left = f"{(self._total - self._done) / rate:.0f} s left" if self._total and rate else ""
+        parts = (f"{self._phase}: {done}", f"{rate:.1f}/s", left, self._note)
+        sys.stderr.write(", ".join(filter(None, parts)) + "\n")
         sys.stderr.flush()
 
     def tell(self, text: str) -> None:

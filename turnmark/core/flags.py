@@ -146,17 +146,13 @@ def build_request(kind: type[R], values: Mapping[str, Any], errors: ErrorCollect
         missing = describe_missing(flag.spelling, flag.info.help)
         if not {missing, describe_missing_value(flag.spelling)} & {*errors.problems}:
             errors.add(missing)
-    if any(flag.field.is_required() and not flag.record for flag in absent):
-        try:
-            kind.model_validate(_nest(kind, values))
-        except ValidationError as error:
-            errors.problems += _problems(kind, values, error).values()
-        errors.raise_all()
     try:
         return kind.model_validate(_nest(kind, values))
     except ValidationError as error:
         problems = _problems(kind, values, error)
     errors.problems += problems.values()
+    if any(flag.field.is_required() and not flag.record for flag in absent):
+        errors.raise_all()
     return kind.model_validate(_nest(kind, {name: value for name, value in values.items() if name not in problems}))
 
 
