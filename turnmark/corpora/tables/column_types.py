@@ -222,37 +222,23 @@ class ColumnEvidence:
         self.filled += 1
         number = read_plain_number(text)
         if number is not None:
-            self.numbers += 1
-            self.units[""] += 1
-            self._add_value(number)
-            if isinstance(number, int):
-                self.years += 1000 <= number <= 2999
-                self.short_dates += 19_000_101 <= number <= 20_991_231 and read_short_date(text) is not None
-            if isinstance(number, float):
-                self.points += 1
-                self.fractions += 1
-            else:
-                self._add_whole(number)
-            if stored:
-                self._add_stored(stored)
-            return
-        date = read_date(stored or text)
-        if date is not None:
+            shown: CellNumber | None = CellNumber(number, number if isinstance(number, int) else None, "", False)
+            self.years += isinstance(number, int) and 1000 <= number <= 2999
+            self.short_dates += 19_000_101 <= number <= 20_991_231 and read_short_date(text) is not None
+        elif date := read_date(stored or text):
             self.dates += 1
             self._add_date(date)
             return
-        if date := read_short_date(text):
-            self.short_dates += 1
-            self._add_date(date)
-        shown = read_number(text)
+        else:
+            if date := read_short_date(text):
+                self.short_dates += 1
+                self._add_date(date)
+            shown = read_number(text)
         if shown is not None:
             self._add_number(shown)
             if stored:
-                self._add_stored(stored)
-
-    def _add_stored(self, stored: str) -> None:
-        self.stored += 1
-        self.fractions += "." in stored
+                self.stored += 1
+                self.fractions += "." in stored
 
     def _add_number(self, shown: CellNumber) -> None:
         self.numbers += 1

@@ -39,7 +39,7 @@ from turnmark.retrieval.embedding.choose_embedder import (
     languages_of_documents,
 )
 from turnmark.retrieval.embedding.embedders import DEFAULT_EMBEDDER
-from turnmark.retrieval.index.components import component_names, delete_served, find_foreign_damage, write_to_server
+from turnmark.retrieval.index.components import delete_served, find_foreign_damage, write_to_server
 from turnmark.retrieval.index.encoders import Models, open_encoders
 from turnmark.retrieval.index.encoding_steps import encode_blocks
 from turnmark.retrieval.index.generation import Generation, read_mark
@@ -363,12 +363,10 @@ class Build:
         """Return whether a build can add to the files of the current generation."""
         if read_mark(generation_folder(self.folder, old.generation)) != mark:
             return False
-        index = StoredIndex(self.folder, old)
-        missing = [name for name in component_names(old) if not (index.files / name).exists()]
-        damage = f"{missing[0]} is missing" if missing else find_foreign_damage(index)
+        damage = find_foreign_damage(StoredIndex(self.folder, old))
         if damage:
             self._read_again(damage)
-            self.is_damaged = not missing and not damage.startswith(("tables/", "pictures/"))
+            self.is_damaged = not damage.endswith("is missing") and not damage.startswith(("tables/", "pictures/"))
         return not damage
 
     def _read_again(self, damage: object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -41,19 +40,12 @@ def take_over(index: StoredIndex, place: Generation, encoders: Sequence[Encoder]
             place.values[DENSE].add(hashes, values)
 
 
-class _ContentSlot(NamedTuple):
-    """The hash of a content, and its slot."""
-
-    content: str
-    slot: int
-
-
-def _slots_in_use(index: StoredIndex, encoder: str) -> list[_ContentSlot]:
+def _slots_in_use(index: StoredIndex, encoder: str) -> list[tuple[str, int]]:
     """Return the contents of the passages of an index with their slots, by slot."""
     slots = index.rows.slots if encoder == DENSE else index.rows.sparse_slots
     used = set(slots.tolist())
     rows = index.store.select('SELECT "hash", "slot" FROM contents WHERE "encoder" = ? ORDER BY "slot"', [encoder])
-    return [_ContentSlot(*row) for row in rows if row[1] in used]
+    return [(content, slot) for content, slot in rows if slot in used]
 
 
 def _stored_pages(index: StoredIndex, encoder: Encoder) -> Iterator[tuple[list[str], Values]]:

@@ -318,13 +318,9 @@ class PassageWriter:
         """Give the passages of a document new keys, since postings of a key never change."""
         made = f'"document" = ? AND "gone" = {STAYS} AND "key" IN (SELECT "key" FROM lengths)'
         keys = [row[0] for row in self.select(f'SELECT "key" FROM passages WHERE {made} ORDER BY "key"', [document])]
-        for key in keys:
-            self.db.execute(
-                f'INSERT INTO passages ({COLUMNS}, "hash", "made") SELECT {COLUMNS}, "hash", ? FROM passages '
-                'WHERE "key" = ?',
-                [self.revision, key],
-            )
-            self.db.execute('UPDATE passages SET "gone" = ? WHERE "key" = ?', [self.revision, key])
+        copied = f'INSERT INTO passages ({COLUMNS}, "hash", "made") SELECT {COLUMNS}, "hash", ? FROM passages'
+        for statement in (f'{copied} WHERE "key" = ?', 'UPDATE passages SET "gone" = ? WHERE "key" = ?'):
+            self.db.executemany(statement, [(self.revision, key) for key in keys])
 
     def languages(self) -> dict[str, int]:
         """Return language -> number of passages, most frequent first."""
