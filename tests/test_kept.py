@@ -11,6 +11,11 @@ from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.search.opened_index import indexes_folder, lock_index
 
 
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TURNMARK_CACHE", raising=False)
+
+
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turnmark) -> Path:
     """Return a home in which everything is kept."""
@@ -82,7 +87,8 @@ def test_refuses_what_is_not_listed_and_removes_nothing_else(turnmark, kept):
     message = turnmark.refused("remove", "ntoes", "../work", "sessions/kettle")
     assert "'ntoes' (did you mean 'notes'?)" in message
     assert "(did you mean 'sessions/kettles'?)" in message
-    assert "NAME... is missing" in turnmark.refused("remove")
+    assert "NAME is missing" in turnmark.refused("remove")
+    assert "--all, without a name" in turnmark.refused("remove", "notes", "--all")
     assert names(turnmark) == EVERYTHING
 
 
@@ -111,11 +117,28 @@ def test_a_name_is_confirmed_on_a_terminal(turnmark, kept, monkeypatch):
     assert "indexes/notes" not in names(turnmark)
 
 
+def test_all_needs_a_confirmation_and_keeps_the_configuration(turnmark, kept):
+    assert "confirm it with --yes" in turnmark.refused("remove", "--all", stdin="")
+    assert names(turnmark) == EVERYTHING
+    turnmark.ok("remove", "--all", "--yes")
+    assert names(turnmark) == ["config.toml"]
+
+
 def test_an_index_that_is_being_built_stays_and_the_rest_is_removed(turnmark, kept):
     with lock_index(indexes_folder() / "notes"):
         ran = turnmark("remove", "notes", "ratings", "kettles")
     assert (ran.code, "being built by another process" in ran.err) == (1, True)
     assert names(turnmark) == [name for name in EVERYTHING if name not in ("ratings", "sessions/kettles")]
+
+
+def test_caches_that_a_variable_moves_are_shown_and_removed(turnmark, kept, tmp_path, monkeypatch):
+    moved = tmp_path / "moved"
+    for name in ("centers", "mine"):
+        (moved / name).mkdir(parents=True)
+    monkeypatch.setenv("TURNMARK_CACHE", str(moved))
+    assert "cache/centers" in names(turnmark)
+    turnmark.ok("remove", "--all", "--yes")
+    assert [path.name for path in moved.iterdir()] == ["mine"]
 
 
 @pytest.mark.skipif(not hasattr(os, "symlink"), reason="no links")

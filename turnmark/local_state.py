@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import suppress
 from itertools import groupby
@@ -10,9 +11,10 @@ from typing import Annotated
 
 import typer
 
+from turnmark.assistant.config_files import CONFIG_NAME
 from turnmark.core.console import print_json, stdin_is_terminal
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError, unknown_name
-from turnmark.core.flags import AsJson, FlagMark, Request, RequestCommand, command_from
+from turnmark.core.flags import AsJson, Request, RequestCommand, command_from
 from turnmark.core.home import home
 from turnmark.core.record import Record
 from turnmark.core.untrusted import one_line
@@ -22,6 +24,8 @@ CONTENTS = {
     "cache": "a cache", "": "your configuration, ratings or what you typed into chats",
 }  # fmt: skip
 """Folder below the home folder -> what each of its entries is."""
+MOVED_CACHES = ("centers", "int8")
+"""Folders that are in `$TURNMARK_CACHE` if it is set, next to files of others."""
 
 
 class LocalItem(Record):
@@ -46,6 +50,8 @@ def list_local_items() -> list[LocalItem]:
     for folder, what in CONTENTS.items():
         paths = sorted(path for path in (home() / folder).glob("*") if not path.name.startswith("."))
         own = [path for path in paths if folder or path.name not in CONTENTS]
+        if folder == "cache" and (moved := os.environ.get("TURNMARK_CACHE")):
+            own += [path for name in MOVED_CACHES if (path := Path(moved) / name).exists()]
         # An SQLite database consists of several files with the same stem.
         for stem, group in groupby(own, lambda path: path.stem if path.is_file() else path.name):
             files = tuple(group)
@@ -94,9 +100,9 @@ class RemoveRequest(Request):
 
     names: Annotated[
         tuple[str, ...],
-        FlagMark.REQUIRED,
-        typer.Argument(metavar="NAME...", help="Names that `turnmark where` shows, e.g. indexes/notes or only notes"),
+        typer.Argument(metavar="[NAME...]", help="Names that `turnmark where` shows, e.g. indexes/notes or only notes"),
     ] = ()
+    everything: Annotated[bool, typer.Option("--all", help="Delete everything except your configuration")] = False
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation")] = False
     as_json: AsJson = False
 
@@ -105,8 +111,13 @@ def remove(request: RemoveRequest, errors: ErrorCollector) -> None:
     """Delete what Turnmark keeps: an index, a conversation, a model or a cache. A terminal asks for confirmation."""
     kept = list_local_items()
     found = [errors.collect(_find, name, kept) for name in request.names]
+    if request.everything == bool(request.names):
+        errors.add("NAME is missing: `turnmark where` shows the names; --all, without a name, deletes everything")
+    if request.everything and not request.yes and not stdin_is_terminal():
+        errors.add("--all deletes everything that `turnmark where` shows: confirm it with --yes")
     errors.raise_all()
-    items = list(dict.fromkeys(item for item in found if item is not None))
+    everything = [item for item in kept if item.name != CONFIG_NAME]
+    items = everything if request.everything else list(dict.fromkeys(item for item in found if item is not None))
     if not request.yes and stdin_is_terminal():
         listed = ", ".join(f"{one_line(item.name)} ({_shown_size(item.bytes)})" for item in items)
         typer.confirm(f"Delete {listed}?", abort=True, err=True)
@@ -159,6 +170,8 @@ def _delete(item: LocalItem) -> None:
 def add_local_state_commands(app: typer.Typer) -> None:
     """Mount `where` and `remove`."""
     app.command("where", epilog="Example: turnmark where --json")(where)
-    app.command("remove", cls=RequestCommand, epilog="Example: turnmark remove notes sessions/kettles")(
-        command_from(RemoveRequest, remove)
-    )
+    app.command(
+        "remove",
+        cls=RequestCommand,
+        epilog="Examples: turnmark remove notes sessions/kettles   ·   turnmark remove --all",
+    )(command_from(RemoveRequest, remove))

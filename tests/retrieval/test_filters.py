@@ -7,7 +7,7 @@ import pytest
 
 from turnmark.core.errors import RequestError
 from turnmark.corpora.readers import read_source
-from turnmark.retrieval.file_account import account_for
+from turnmark.retrieval.file_account import account_for, ask_about
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.storage.filters import normal_date, parse_where
@@ -215,3 +215,18 @@ def test_account_of_files(tmp_path: Path) -> None:
         assert not account.read
         assert reason in account.reasons[0], name
     assert account_for(index, "soudough.md").similar[0] == "bread/sourdough.md"
+
+
+def test_account_of_a_question(notes: Index) -> None:
+    account = account_for(notes.parts[0], "work/plan.md")
+    first = ask_about(notes, account, "badge of colleagues", ()).question
+    assert first is not None
+    assert (first.rank, first.before) == (1, {})
+    later = ask_about(notes, account, "sour starter and long bake", ()).question
+    assert later is not None
+    assert later.rank is not None
+    assert later.rank > 1
+    assert "bread/rye.md" in later.before
+    filtered = ask_about(notes, account, "badge", parse_where(["status=final", "tags=rye"])).question
+    assert filtered is not None
+    assert filtered.reasons == ("the filter tags=rye leaves it out",)

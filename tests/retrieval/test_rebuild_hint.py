@@ -103,9 +103,9 @@ def test_advised_command_rebuilds_an_index_of_an_older_format(tmp_path: Path, tu
     content = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_text(json.dumps(content | {"format": 1}))
     (folder / "g0001" / "passages.db").write_bytes(b"")
-    with pytest.raises(RequestError, match="has format 1, this version reads 6; build it again: turnmark ") as raised:
+    with pytest.raises(RequestError, match=r"has format 1, this version reads 6; .*: turnmark ") as raised:
         open_index("n")
-    result = turnmark(*shlex.split(str(raised.value).partition("build it again: turnmark ")[2]))
+    result = turnmark(*shlex.split(str(raised.value).partition("): turnmark ")[2]))
     assert result.code == 0
     assert "embedding everything again" not in result.err
     assert open_index("n").manifest.documents == 1

@@ -172,9 +172,11 @@ def test_an_earlier_format_is_built_again(notes, capsys):
     manifest = open_index("n").manifest.model_dump(mode="json", exclude={"revision", "pending"})
     (open_index("n").files / "models").write_text("format 5", encoding="utf-8")
     write_json(home() / "indexes" / "n" / "manifest.json", {**manifest, "format": 5, "exact": True})
-    with pytest.raises(RequestError, match=r"has format 5, .*turnmark index build"):
+    with pytest.raises(
+        RequestError, match=r"has format 5, .*3 passages are embedded, in about 1 min\): turnmark index build"
+    ):
         open_index("n")
     report = build_index(notes, "n", retriever="conversational")
     assert report.embedded == 3
-    assert "embedded again for a new format" in capsys.readouterr().err
+    assert "for a new format, all files are read again, and its 3 passages are embedded" in capsys.readouterr().err
     assert verify_index(open_index("n")) == []

@@ -20,7 +20,7 @@ from turnmark.core.console import Progress, notify, print_json, shown_progress
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import AsJson, FlagMark, Request, RequestCommand, command_from
 from turnmark.core.untrusted import one_line, valid_text
-from turnmark.retrieval.storage.filters import WHERE_HELP, parse_where
+from turnmark.retrieval.storage.filters import WHERE_HELP, Where, parse_where
 
 if TYPE_CHECKING:
     from turnmark.retrieval.index.build import BuildReport
@@ -474,6 +474,10 @@ class DocumentsRequest(Request):
     why: Annotated[
         str | None, typer.Option(metavar="FILE", help="Say what became of a file, and if it was not read, why")
     ] = None
+    question: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="With --why: the rank of its best passage, and why an answer has it or not"),
+    ] = None
     where: Annotated[tuple[str, ...], typer.Option(metavar="KEY=GLOB", help=WHERE_HELP)] = ()
     as_json: AsJson = False
 
@@ -486,6 +490,8 @@ def run_documents(request: DocumentsRequest, errors: ErrorCollector) -> None:
 
     if request.named and "index" in request.typed and request.named != request.index:
         errors.add(f"INDEX {request.named!r} and --index {request.index!r}: name one of them")
+    if request.question is not None and request.why is None:
+        errors.add("--question needs --why FILE")
     where = parse_where(request.where, errors)
     names = request.named or request.index or errors.collect(only_index)
     index = errors.collect(Index.open, names) if names else None
@@ -494,7 +500,7 @@ def run_documents(request: DocumentsRequest, errors: ErrorCollector) -> None:
     errors.raise_all()
     assert index is not None, "raise_all reports an index that cannot be opened"
     if request.why is not None:
-        _explain_file(index, request.why, request.as_json)
+        _explain_file(index, request, where)
         return
     documents = index.documents(where=where)
     if request.as_json:
@@ -504,13 +510,16 @@ def run_documents(request: DocumentsRequest, errors: ErrorCollector) -> None:
     Console().print(document_table(documents))
 
 
-def _explain_file(index: Index, file: str, as_json: bool) -> None:
+def _explain_file(index: Index, request: DocumentsRequest, where: Where) -> None:
     """Print what became of a file, in the index that has read it, or else in each."""
-    from turnmark.retrieval.file_account import account_for, account_lines
+    from turnmark.retrieval.file_account import account_for, account_lines, ask_about
 
-    accounts = [account_for(part, valid_text(file)) for part in index.parts]
+    accounts = [account_for(part, valid_text(request.why or "")) for part in index.parts]
     accounts = [each for each in accounts if each.read] or accounts
-    if as_json:
+    if request.question is not None:
+        question = valid_text(request.question)
+        accounts = [ask_about(index, each, question, where) if each.read else each for each in accounts]
+    if request.as_json:
         print_json({"files": [each.model_dump(mode="json") for each in accounts]})
         return
     for line in (line for each in accounts for line in account_lines(each)):

@@ -1,9 +1,10 @@
-"""Says what became of a file: how it was read, or why not."""
+"""Says what became of a file: how it was read, or why not, and where a question finds it."""
 
 from __future__ import annotations
 
 import os
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -14,10 +15,18 @@ from turnmark.core.record import Record
 from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.readers import Globs, describe_left_out, readers, reason_to_skip
 from turnmark.corpora.text.languages import language_name
+from turnmark.retrieval.index.index_api import Index
 from turnmark.retrieval.index.source_reading import FileNotes, stamp_of
 from turnmark.retrieval.search.opened_index import StoredIndex
+from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
+from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.storage.passage_store import DocumentEntry
+from turnmark.retrieval.types import DEFAULT_TOP_K, LARGE_MODEL_TOP_K, Query
 
+MAX_NAMED = 5
+"""Maximum documents that are named before a passage."""
+MAX_RANK = 1000
+"""Number of passages among which the best one of the file is looked for."""
 MAX_LISTED = 20
 """Maximum documents of a file that are listed on the screen."""
 _MIN_SIMILARITY = 70
@@ -31,6 +40,18 @@ class AccountedDocument(DocumentEntry):
     fields: Mapping[str, tuple[str, ...]] = Field(description="the date and the keys to filter by, with their values")
 
 
+class QuestionAccount(Record):
+    """Where a search for a question finds the file."""
+
+    question: str
+    rank: int | None = Field(default=None, description=f"rank of its best passage; null: not among {MAX_RANK:,}")
+    passage: str = Field(default="", description="id of this passage")
+    section: str = ""
+    cosine: float | None = Field(default=None, description="cosine of the question and the passage, if it is known")
+    before: Mapping[str, int] = Field(default={}, description="documents before it, with their number of passages")
+    reasons: tuple[str, ...] = Field(description="why an answer may or may not show it")
+
+
 class FileAccount(Record):
     """What became of a file."""
 
@@ -42,6 +63,7 @@ class FileAccount(Record):
     documents: tuple[AccountedDocument, ...] = ()
     left_out: Mapping[str, int] = Field(default={}, description="what the reader left out: reason -> count")
     similar: tuple[str, ...] = Field(default=(), description="files with a similar name")
+    question: QuestionAccount | None = None
 
 
 def account_for(index: StoredIndex, file: str) -> FileAccount:
@@ -138,6 +160,37 @@ def quote_name(name: str) -> str:
     return repr(ellipsize(one_line(name), _MAX_NAME_CHARACTERS))
 
 
+def ask_about(index: Index, account: FileAccount, question: str, where: Where) -> FileAccount:
+    """Return the account with the rank of the file's best passage for a question, and why it is or is not shown."""
+    name = f"{account.index}:" if len(index.parts) > 1 else ""
+    documents = {f"{name}{each.document}" for each in account.documents}
+    retriever = open_retriever(default_retriever(index), index)
+    (hits,) = retriever.search([Query(text=retriever.respell(question), where=where)], MAX_RANK)
+    place = next((at for at, hit in enumerate(hits) if hit.passage.document in documents), None)
+    if place is None:
+        filtered = (each for each in where if not documents & {one.document for one in index.documents(where=(each,))})
+        reasons = [f"the filter {condition} leaves it out" for condition in filtered]
+        found = QuestionAccount(question=question, reasons=reasons or ("no passage of it is similar enough",))
+    else:
+        hit = hits[place]
+        found = QuestionAccount(
+            question=question, rank=place + 1, passage=hit.passage.id, section=hit.passage.section,
+            cosine=hit.similarity, before=dict(Counter(each.passage.document for each in hits[:place]).most_common()),
+            reasons=tuple(_shown_or_not(place + 1, hit.similarity, retriever.sure_from())),
+        )  # fmt: skip
+    return account.model_copy(update={"question": found})
+
+
+def _shown_or_not(rank: int, cosine: float | None, sure_from: float | None) -> Iterator[str]:
+    if rank <= DEFAULT_TOP_K:
+        yield f"it is among the {DEFAULT_TOP_K} passages that an answer is made from"
+    else:
+        models = f"; a large model reads {LARGE_MODEL_TOP_K}" if rank <= LARGE_MODEL_TOP_K else ""
+        yield f"it is below the {DEFAULT_TOP_K} passages that an answer is made from (--top-k){models}"
+    if cosine is not None and sure_from is not None and cosine < sure_from:
+        yield f"its cosine {cosine:.2f} is below {sure_from:.2f}, so an answer from it alone is not sure"
+
+
 # --- for the screen --------------------------------------------------------------------------------------------------
 
 
@@ -162,3 +215,12 @@ def account_lines(account: FileAccount) -> Iterator[str]:
         yield f"  {'note' if account.read else 'why'}: {one_line(reason)}"
     if account.similar:
         yield f"  did you mean: {', '.join(map(quote_name, account.similar))}"
+    if (found := account.question) is not None:
+        yield f"question: {one_line(found.question)}"
+        if found.rank is not None:
+            cosine = "" if found.cosine is None else f", cosine {found.cosine:.3f}"
+            yield f"  best passage: rank {found.rank}{cosine}, {one_line(found.section or found.passage)}"
+        before = [f"{one_line(name)} {count}" for name, count in found.before.items()]
+        if before:
+            yield f"  before it: {', '.join(before[:MAX_NAMED])}"
+        yield from (f"  {one_line(reason)}" for reason in found.reasons)

@@ -58,7 +58,7 @@ from turnmark.retrieval.search.opened_index import (
     lock_index,
     open_index,
 )
-from turnmark.retrieval.search.rebuild_commands import add_bm25_options, spec_of_components
+from turnmark.retrieval.search.rebuild_commands import add_bm25_options, describe_cost, spec_of_components
 from turnmark.retrieval.search.retriever_factory import build_settings, retriever_to_build
 from turnmark.retrieval.search.retriever_kinds import RETRIEVERS
 from turnmark.retrieval.search.score_thresholds import calibrate_sure_score
@@ -243,8 +243,8 @@ class Build:
         self.report = BuildReport(self.folder.name)
         old = read_manifest(self.folder)
         self.old = old if old is not None and old.format == FORMAT else None
-        if old is not self.old:
-            notify(f"{self.folder.name}: everything is read and embedded again for a new format")
+        if old is not None and self.old is None:
+            notify(f"{self.folder.name}: for a new format, {describe_cost(old)}")
         self.pictures: BuildPictures | None = None
         self.published: list[Manifest] = []
         self.fresh: Path | None = None

@@ -35,6 +35,7 @@ from turnmark.retrieval.ranking.vectors import FlatVectors, TokenIndex, TokenVec
 from turnmark.retrieval.search.joint_index import JointBM25, JointTokens, first_rows
 from turnmark.retrieval.search.rebuild_commands import (
     build_command,
+    describe_cost,
     rebuild_command,
     spec_of_build,
 )
@@ -484,8 +485,8 @@ def open_index(name: str) -> StoredIndex:
         raise RequestError(f"{unknown}. Build one: turnmark index build SOURCE --name {name}")
     if manifest.format != FORMAT:
         raise RequestError(
-            f"index {name!r} has format {manifest.format}, this version reads {FORMAT}; build it again: "
-            f"{build_command(manifest, spec_of_build(manifest))}"
+            f"index {name!r} has format {manifest.format}, this version reads {FORMAT}; build it again "
+            f"({describe_cost(manifest)}): {build_command(manifest, spec_of_build(manifest))}"
         )
     return StoredIndex(folder, manifest)
 

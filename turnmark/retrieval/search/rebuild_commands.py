@@ -10,6 +10,9 @@ from turnmark.retrieval.ranking.bm25 import BM25Settings
 from turnmark.retrieval.search.retriever_kinds import LATE_RERANKER, find_built_in_kind
 from turnmark.retrieval.storage.manifest import Manifest
 
+EMBEDDED_PER_SECOND = 150
+"""Passages that two cores embed per second with the default embedder (docs/measured.md)."""
+
 
 def build_command(manifest: Manifest, retriever: str) -> str:
     """Return the command that builds the index of a manifest for `retriever`, with the same source, globs and embedder.
@@ -45,6 +48,14 @@ def add_bm25_options(manifest: Manifest, retriever: str) -> str:
 def rebuild_command(manifest: Manifest) -> str:
     """Return the two commands that rebuild a damaged index from its source, with the same settings."""
     return f"turnmark index remove {manifest.name}, then {build_command(manifest, spec_of_build(manifest))}"
+
+
+def describe_cost(manifest: Manifest) -> str:
+    """Return what building an index again takes, in words."""
+    if not manifest.embedder:
+        return f"all files are read again, and none of its {manifest.passages:,} passages is embedded"
+    minutes = max(round(manifest.passages / EMBEDDED_PER_SECOND / 60), 1)
+    return f"all files are read again, and its {manifest.passages:,} passages are embedded, in about {minutes} min"
 
 
 def spec_of_build(manifest: Manifest) -> str:
