@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -40,3 +41,19 @@ def test_each_value_belongs_to_its_content_and_each_step_is_reported() -> None:
     assert sum(progress.steps) == 200
     lengths = [len(text) for batch in seen for text in batch]
     assert lengths == sorted(lengths, reverse=True)
+
+
+def test_the_next_block_is_encoded_for_a_gpu_while_one_is_written() -> None:
+    began = threading.Event()
+
+    def encode(texts: Sequence[str]) -> dict[str, list[bytes]]:
+        if texts[0] == "second":
+            began.set()
+        return {"one": [text.encode() for text in texts]}
+
+    blocks: Any = [[(text[0], SimpleNamespace(indexed_text=text))] for text in ("first", "second", "third")]
+    written = []
+    for contents, values in encode_blocks(blocks, Encoder("dense", encode, "", 1, on_gpu=True), 0, None, NoProgress()):
+        assert contents != ["f"] or began.wait(30)
+        written.append((contents, values["one"]))
+    assert written == [(["f"], [b"first"]), (["s"], [b"second"]), (["t"], [b"third"])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from turnmark.core.console import Progress
@@ -38,6 +39,13 @@ def encode_blocks(
             progress.advance(len(contents))
             yield contents, values
         return
+    steps = _encode_steps(tasks, encoder, progress)
+    yield from _prefetch(steps) if encoder.on_gpu else steps
+
+
+def _encode_steps(
+    tasks: Iterable[tuple[list[str], list[str]]], encoder: Encoder, progress: Progress
+) -> Iterator[tuple[list[str], Values]]:
     size = FIRST_STEP_TEXTS
     for contents, texts in tasks:
         # The longest first, as the models sort their batches, so that steps cause no padding.
@@ -51,3 +59,12 @@ def encode_blocks(
             if time.monotonic() - started < QUICK_STEP_SECONDS:
                 size = min(2 * size, MAX_STEP_TEXTS)
             progress.advance(len(step))
+
+
+def _prefetch(steps: Iterator[tuple[list[str], Values]]) -> Iterator[tuple[list[str], Values]]:
+    """Yield each step while the next one is encoded in another thread, so that a GPU does not wait for the writing."""
+    with ThreadPoolExecutor(1, thread_name_prefix="turnmark-encoding") as pool:
+        future = pool.submit(next, steps, None)
+        while step := future.result():
+            future = pool.submit(next, steps, None)
+            yield step
