@@ -171,11 +171,14 @@ def test_unpacks_again_only_if_the_archive_changes(tmp_path):
     assert unzip(archive, "govt.jsonl").read_bytes() == ROW * 2
 
 
-def test_refuses_archives_that_cannot_be_unpacked(tmp_path):
+def test_refuses_archives_that_cannot_be_unpacked(tmp_path, monkeypatch):
     two = zipped(tmp_path / "two.zip", {"a/govt.jsonl": ROW, "b/govt.jsonl": ROW})
     for name in ("govt.jsonl", "fiqa.jsonl"):
         with pytest.raises(RequestError, match=f"not a readable zip archive with one {name}"):
             unzip(two, name)
+    monkeypatch.setattr("turnmark.core.home.MAX_UNZIPPED_BYTES", 10)
+    with pytest.raises(RequestError, match="would unpack to 43 bytes"):
+        unzip(zipped(tmp_path / "bomb.zip", {"govt.jsonl": ROW}), "govt.jsonl")
     assert not list(home().rglob("*.jsonl"))
 
 

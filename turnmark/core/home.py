@@ -75,6 +75,10 @@ def quiet_libraries() -> None:
         os.environ.setdefault(name, value)
 
 
+MAX_UNZIPPED_BYTES = 3 << 30
+"""MTRAG's largest corpus takes less than 300 MB; an archive ten times as large is treated as a zip bomb."""
+
+
 def unzip(archive: Path, name: str) -> Path:
     """Unpack the file `name` of a zip archive into the cache, under the archive's hash, and return its path."""
     target = home() / "cache" / "unzipped" / file_sha256(archive) / name
@@ -85,6 +89,9 @@ def unzip(archive: Path, name: str) -> Path:
     try:
         with zipfile.ZipFile(archive) as opened:
             (member,) = (each for each in opened.infolist() if Path(each.filename).name == name)
+            if member.file_size > MAX_UNZIPPED_BYTES:
+                raise ValueError(f"it would unpack to {member.file_size:,} bytes")
+            # Reading stops at the declared size, so a false declaration cannot unpack to more.
             with opened.open(member) as source, open(part, "wb") as copy:
                 shutil.copyfileobj(source, copy, 1 << 20)
     except Exception as error:  # a damaged archive raises errors of many kinds
