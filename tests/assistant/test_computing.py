@@ -7,13 +7,15 @@ from typing import Any
 
 import openpyxl
 import pytest
+from starlette.testclient import TestClient
 
 from tests.assistant.notes import notes
-from tests.opened import assistant_over
+from tests.opened import assistant_over, served_models
 from tests.servers import Say, ScriptedServer
 from turnmark.assistant.citations.provenance import provenance_lines
 from turnmark.assistant.llm.calls.protocols import ToolCall
 from turnmark.assistant.llm.prompts.context_budget import count_tokens
+from turnmark.assistant.serving.app import make_app
 from turnmark.assistant.sessions.conversation import SessionBegan, TurnAnswered, TurnRated, calls_line
 from turnmark.assistant.sessions.export import list_files, mtrag_files, transcript
 from turnmark.assistant.sessions.session_files import new_session, read_session
@@ -443,3 +445,18 @@ def test_without_tools_quoted_rows_are_no_sure_answer_to_what_is_computed(home, 
     (folder / "weather.csv").write_text(f"Town,Day,Temperature\n{rows}", encoding="utf-8")
     build_index(folder, "t", retriever="bm25")
     assert assistant_over("t").reply([], message).decision == decision
+
+
+def test_serve_sends_all_rows_of_a_result_and_refuses_other_statements(home, tmp_path):
+    folder = tmp_path / "long"
+    folder.mkdir()
+    rows = "".join(f"n{number},{number}\n" for number in range(300))
+    (folder / "long.csv").write_text(f"name,value\n{rows}", encoding="utf-8")
+    build_index(folder, "long", retriever="bm25")
+    app = make_app(served_models(assistant_over("long")), "localhost", None, lambda: None)
+    with TestClient(app, base_url="http://localhost") as client:
+        sent = client.get("/v1/rows", params={"statement": "SELECT name, value FROM long ORDER BY value"})
+        assert sent.headers["content-type"].startswith("text/csv")
+        assert sent.text.splitlines()[::300] == ["name,value", "n299,299"]
+        for statement in ("", "DELETE FROM long", "SELECT * FROM passages"):
+            assert client.get("/v1/rows", params={"statement": statement}).status_code == 400

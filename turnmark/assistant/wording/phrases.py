@@ -211,16 +211,6 @@ def phrases_in(language: str) -> Phrases | None:
     return None if row is None else Phrases(language, row)
 
 
-def phrases_for(message: str, likely: tuple[str, ...] = ()) -> Phrases | None:
-    """Return the phrases of a message's language, or None if English rules apply to it.
-
-    Args:
-        likely: languages of the conversation and of the documents.
-    """
-    phrases = phrases_of(message, likely)
-    return None if phrases.language == ENGLISH else phrases
-
-
 def phrases_of(message: str, likely: tuple[str, ...] = ()) -> Phrases:
     """Return the phrases of a message's language, or the English ones if the table does not have it.
 
