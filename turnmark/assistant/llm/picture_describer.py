@@ -10,8 +10,9 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from turnmark.assistant.llm.calls.ledger import Ledger, price_in
 from turnmark.assistant.llm.calls.prices import Price, load_prices, parse_budget, price_of
@@ -246,7 +247,7 @@ class _Work:
             concurrency=traits_of(self.describer.generator).at_once or DEFAULT_CONCURRENCY,
             on_wait=lambda: self.progress.advance(0),
         )
-        scheduler.run(self._pending())
+        scheduler.run(takewhile(lambda _: not self.ended, self.tasks))
         self._reject_equal_texts()
         for task in self.tasks:
             if task.picture.sha256 not in self.texts:
@@ -262,12 +263,6 @@ class _Work:
                 self.describer.forget(task.picture)
                 self.failures[sha256] = f"{self.describer.model} described {count} pictures with the same words"
                 del self.texts[sha256]
-
-    def _pending(self) -> Iterator[PictureTask]:
-        for task in self.tasks:
-            if self.ended:
-                return
-            yield task
 
     def _refuse(self, _: PictureTask) -> None:
         self.ended = self.ended or self.ledger.exhausted()

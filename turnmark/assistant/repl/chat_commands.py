@@ -174,20 +174,15 @@ def trace_lines(exchange: Exchange) -> Iterator[str]:
     if len(reply.sub_questions) > 1:
         for part in reply.sub_questions:
             yield f"  part ({'answered' if part.answered else 'not answered'}): {one_line(part.text)}"
-    yield from _reasoning_lines(reply.trace.reasoning)
+    if reply.trace.reasoning:
+        yield "the model's reasoning:"
+        yield from (f"  {line}" for line in make_printable(reply.trace.reasoning).splitlines() if line.strip())
     yield from _call_lines(reply.trace.calls)
     for number, search in enumerate(reply.trace.searches, 1):
         yield from _search_lines(number, search, reply)
     yield from _outcome_lines(exchange)
     yield from _cost_lines(reply)
     yield f"assistant: {' · '.join(_config_words(exchange.config))}"
-
-
-def _reasoning_lines(reasoning: str) -> Iterator[str]:
-    if reasoning:
-        yield "the model's reasoning:"
-    for line in filter(str.strip, make_printable(reasoning).splitlines()):
-        yield f"  {line}"
 
 
 def _call_lines(calls: Sequence[ToolUse]) -> Iterator[str]:

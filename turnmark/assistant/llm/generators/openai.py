@@ -161,10 +161,8 @@ class OpenAIGenerator(ConfiguredGenerator):
         try:
             received, sent = self._ask(call, lambda: self._body(call, chat))
         except GeneratorError as error:
-            is_refusal = error.kind in ("bad_request", "unavailable") and refuses_pictures(
-                str(error).replace(self._where, "")
-            )
-            if not pictured or not is_refusal:
+            words = str(error).replace(self._where, "")
+            if not pictured or error.kind not in ("bad_request", "unavailable") or not refuses_pictures(words):
                 raise
             self._refused.add("pictures")
             raise PicturesRefused(f"{self._where} takes no pictures: {error}", error.usage) from None
@@ -189,7 +187,10 @@ class OpenAIGenerator(ConfiguredGenerator):
             received, sent = self._ask(call, lambda: self._body(call, chat) | more)
         except GeneratorError as error:
             begun = any(message.calls for message in messages)
-            if not tools or begun or error.kind != "bad_request" or not self._objects_to_tools(error):
+            words = str(error).replace(self._where, "").lower()
+            # It has to be about tools, and not about a prompt that is too long with them.
+            is_refusal = _TOOL_OBJECTION.search(words) and not _LENGTH_OBJECTION.search(words)
+            if not tools or begun or error.kind != "bad_request" or not is_refusal:
                 raise
             self._refused.add("tools")
             raise ToolsRefused(f"{self._where} calls no tools: {error}", error.usage) from None
@@ -209,11 +210,6 @@ class OpenAIGenerator(ConfiguredGenerator):
             max_tokens=call.limit,
             reasoning=valid_text(received.reasoning).strip(),
         )
-
-    def _objects_to_tools(self, error: GeneratorError) -> bool:
-        """Return whether a refusal is about tools, and not about a prompt that is too long with them."""
-        words = str(error).replace(self._where, "").lower()
-        return bool(_TOOL_OBJECTION.search(words)) and not _LENGTH_OBJECTION.search(words)
 
     def _body(self, call: Call, chat: list[dict[str, Any]]) -> dict[str, Any]:
         """Return the request, without the parameters that this endpoint has rejected."""

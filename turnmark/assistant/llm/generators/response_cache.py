@@ -16,7 +16,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -135,12 +135,8 @@ class CachedGenerator(GeneratorWrapper):
             max_tokens=self.reply_tokens if max_tokens is None else max_tokens,
             schema=None if schema is None else [schema.__name__, strict_schema(schema)],
         )
-        if cached := self._stored(key, options.get("on_text")):
-            return cached
-        reply = self.generator.complete(messages, **options)
-        if _worth_keeping(reply, schema):
-            self.store.put(key, reply.model_dump_json())
-        return reply
+        ask = partial(self.generator.complete, messages, **options)
+        return self._stored(key, options.get("on_text")) or self._keep(key, ask(), schema)
 
     def _converse(self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Any) -> Completion:
         key = self._key(
@@ -149,12 +145,8 @@ class CachedGenerator(GeneratorWrapper):
             tools=[tool.model_dump(mode="json") for tool in tools],
             max_tokens=options.get("max_tokens") or self.reply_tokens,
         )
-        if cached := self._stored(key, options.get("on_text")):
-            return cached
-        reply: Completion = super()._converse(messages, tools, **options)
-        if reply.finish_reason == "stop" and (reply.calls or reply.text.strip()) and reply.saved is None:
-            self.store.put(key, reply.model_dump_json())
-        return reply
+        ask = partial(super()._converse, messages, tools, **options)
+        return self._stored(key, options.get("on_text")) or self._keep(key, ask())
 
     def _key(self, temperature: float | None, **request: Any) -> str:
         effective = self.temperature if temperature is None else temperature
@@ -162,6 +154,15 @@ class CachedGenerator(GeneratorWrapper):
         parts = {"generator": dict(traits_of(self.generator).identity), "repeat": self.repeat, **request}
         # ASCII with escapes, since a lone surrogate in a prompt cannot be encoded in UTF-8.
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
+
+    def _keep(self, key: str, reply: Completion, schema: type[BaseModel] | None = None) -> Completion:
+        """Store a reply if it is complete, and return it."""
+        from turnmark.assistant.llm.prompts.structured_output import parse_object
+
+        is_complete = reply.finish_reason == "stop" and reply.saved is None and bool(reply.calls or reply.text.strip())
+        if is_complete and (schema is None or not isinstance(parse_object(reply.text, schema), str)):
+            self.store.put(key, reply.model_dump_json())
+        return reply
 
     def _stored(self, key: str, on_text: OnText | None) -> Completion | None:
         """Return the stored reply of a key, and pass its text to `on_text`, or None if there is none."""
@@ -176,14 +177,6 @@ class CachedGenerator(GeneratorWrapper):
         if on_text is not None:
             on_text(cached.text)
         return cached
-
-
-def _worth_keeping(reply: Completion, schema: type[BaseModel] | None) -> bool:
-    from turnmark.assistant.llm.prompts.structured_output import parse_object
-
-    if reply.finish_reason != "stop" or not reply.text.strip() or reply.saved is not None:
-        return False
-    return schema is None or not isinstance(parse_object(reply.text, schema), str)
 
 
 def with_cache(generator: Generator, repeat: int = 0) -> CachedGenerator:

@@ -67,7 +67,9 @@ class Prompt:
         if self.own:
             values = {name: value for name, value in values.items() if name in self.placeholders}
         if self.placeholders != values.keys():
-            raise TurnmarkError(f"prompt {self.name!r}: {_difference(self.placeholders, values.keys())}")
+            missing = sorted(self.placeholders - values.keys())
+            unknown = sorted(values.keys() - self.placeholders)
+            raise TurnmarkError(f"prompt {self.name!r}: missing: {missing}; unknown: {unknown}")
         safe: dict[str, str | bool] = {}
         for name, value in values.items():
             safe[name] = break_control_marks(value) if isinstance(value, str) else value
@@ -313,14 +315,3 @@ def _parse_prompt(name: str, path: Path, text: str, own: bool) -> Prompt:
         except (ValueError, SyntaxError, ArithmeticError) as error:
             raise RequestError(f"prompt {path}: it cannot be compiled ({error})") from error
     return Prompt(name, sections, frozenset(used), hashlib.sha256(text.encode("utf-8")).hexdigest(), own)
-
-
-def _difference(expected: Iterable[str], placeholders: Iterable[str]) -> str:
-    missing = sorted(set(expected) - set(placeholders))
-    unknown = sorted(set(placeholders) - set(expected))
-    mistakes = []
-    if missing:
-        mistakes.append(f"missing: {', '.join(missing)}")
-    if unknown:
-        mistakes.append(f"unknown: {', '.join(unknown)}")
-    return "; ".join(mistakes)

@@ -23,22 +23,17 @@ def is_conversational(message: str) -> bool:
         return True
     if length > MAX_COURTESY_WORDS:
         return False
+    folded = fold(message)
+    if ends_with_question_mark(message):  # "How are you?" is a greeting.
+        return any(phrases.request("greetings").fullmatch(folded) for phrases in possible_phrases(message))
     return any(
-        _is_courtesy_in(phrases, fold(message), ends_with_question_mark(message))
+        phrases.courtesy.fullmatch(folded) and (_greets_in(phrases, folded) or phrases.find("thanks").search(folded))
         for phrases in possible_phrases(message)
     )
 
 
-def _is_courtesy_in(phrases: Phrases, folded: str, asks: bool) -> bool:
-    if asks:  # "How are you?" is a greeting.
-        return phrases.request("greetings").fullmatch(folded) is not None
-    has_sign = phrases.find("thanks").search(folded) or phrases.find("greetings").search(folded)
-    return bool(has_sign and phrases.courtesy.fullmatch(folded))
-
-
-def _greets(message: str) -> bool:
-    folded = fold(message)
-    return not folded or any(phrases.find("greetings").search(folded) for phrases in possible_phrases(message))
+def _greets_in(phrases: Phrases, folded: str) -> bool:
+    return phrases.find("greetings").search(folded) is not None
 
 
 class Courtesy:
@@ -51,7 +46,9 @@ class Courtesy:
         turn.report_hits(hits)
         assessment = Assessment(Judgment(decision="converse", confidence=1.0, reason="a courtesy, not a question"))
         assessment.report(turn)
-        text = in_language(HELLO_TEXT if _greets(turn.message) else WELCOME_TEXT, turn.language)
+        folded = fold(turn.message)
+        greets = not folded or any(_greets_in(phrases, folded) for phrases in possible_phrases(turn.message))
+        text = in_language(HELLO_TEXT if greets else WELCOME_TEXT, turn.language)
         turn.stream(text)
         questions = understood.understanding.sub_questions
         parts = tuple(SubQuestion(text=question, answered=True) for question in questions)
