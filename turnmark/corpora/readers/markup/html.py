@@ -134,7 +134,8 @@ def _read(text: str, mark: MarkFunction) -> _HtmlPage:
             warnings.simplefilter("ignore")  # it mistakes some texts for file names or XML
             soup = BeautifulSoup(text, "lxml")
         for foot in soup("tfoot"):  # HTML 4 has it before the rows that it is shown below
-            foot.parent.append(foot)
+            if foot.parent is not None:
+                foot.parent.append(foot)
         page = _HtmlPage(title=_title(soup), date=_date(soup), mark=mark)
         page.walk(soup)
     except (ValueError, RecursionError, AssertionError) as error:
