@@ -14,9 +14,9 @@ import pypdfium2.raw as pdfium
 
 from turnmark.corpora.readers.pdf.extraction.orientation import DirectedWord, PageMarks, upright_pages
 from turnmark.corpora.readers.pdf.extraction.right_to_left import reading_order
-from turnmark.corpora.readers.pdf.figures.drawings import links_of, picture_share
+from turnmark.corpora.readers.pdf.figures.drawings import links_of
 from turnmark.corpora.readers.pdf.figures.figure_finder import PlacedLine, figures_of
-from turnmark.corpora.readers.pdf.figures.shapes import read_drawing
+from turnmark.corpora.readers.pdf.figures.shapes import ShapeKind, read_drawing
 from turnmark.corpora.readers.pdf.page import pdfium_calls
 from turnmark.corpora.readers.pdf.page.geometry import (
     MAX_SLANT_DEGREES,
@@ -101,7 +101,8 @@ def read_page(page: pypdfium2.PdfPage) -> PdfPage:
     marks = PageMarks(drawn.rules, list(links_of(page)))
     figures = figures_of(drawn.shapes, partial(_text_lines, reader.words), bounds)
     upright = upright_pages(_with_level_labels(reader.words, figures), marks, bounds)
-    scanned = reader.visible < _MAX_SCAN_CHARACTERS and picture_share(page) >= _MIN_PICTURE_SHARE
+    pictures = sum(shape.box.share_of(bounds) for shape in drawn.shapes if shape.kind is ShapeKind.PICTURE)
+    scanned = reader.visible < _MAX_SCAN_CHARACTERS and pictures >= _MIN_PICTURE_SHARE
     return replace(
         upright,
         characters=reader.visible,

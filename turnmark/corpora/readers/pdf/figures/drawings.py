@@ -1,10 +1,9 @@
-"""Finds what a page has besides its text: rules, boxes, links, form fields, and how much of it is pictures."""
+"""Finds what a page has besides its text: rules, boxes, links and form fields."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from itertools import islice
 from typing import Any
 
 import pypdfium2
@@ -66,15 +65,3 @@ def links_of(page: pypdfium2.PdfPage) -> Iterator[Box]:
         )
         if inside and pdfium.FPDFLink_GetAnnotRect(link, ctypes.byref(edges)):
             yield Box(edges.left, edges.bottom, edges.right, edges.top)
-
-
-def picture_share(page: pypdfium2.PdfPage) -> float:
-    """Return the share of a page that pictures cover; overlapping areas count twice."""
-    bounds = Box(*page.get_bbox())
-    share = 0.0
-    try:
-        for picture in islice(page.get_objects([pdfium.FPDF_PAGEOBJ_IMAGE], max_depth=MAX_NESTING), MAX_OBJECTS):
-            share += Box(*picture.get_bounds()).share_of(bounds)
-    except pypdfium2.PdfiumError:
-        pass  # its position is unknown
-    return share

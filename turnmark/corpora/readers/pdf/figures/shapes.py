@@ -15,7 +15,7 @@ import pypdfium2
 import pypdfium2.raw as pdfium
 
 from turnmark.corpora.readers.pdf.figures.drawings import MAX_NESTING, MAX_OBJECTS, MAX_RULE_WIDTH, rules_of_path
-from turnmark.corpora.readers.pdf.page.geometry import Box, box_around
+from turnmark.corpora.readers.pdf.page.geometry import Box
 from turnmark.corpora.readers.pdf.page.page_records import Rule
 
 _MIN_MARK_SIZE = 0.4  # points; anything smaller is not visible
@@ -92,7 +92,7 @@ class _ShapeReader:
             if kind != pdfium.FPDF_PAGEOBJ_TEXT:
                 yield from self._shapes(drawn, kind, None, 0)
 
-    def _shapes(self, drawn: Any, kind: int, matrix: Any, depth: int) -> Iterator[DrawnShape]:
+    def _shapes(self, drawn: Any, kind: int, matrix: pypdfium2.PdfMatrix | None, depth: int) -> Iterator[DrawnShape]:
         self._left -= 1
         if self._left < 0:
             return
@@ -101,8 +101,9 @@ class _ShapeReader:
         box = Box(*(edge.value for edge in self._edges))
         if kind == pdfium.FPDF_PAGEOBJ_PATH and not depth and self._count <= MAX_OBJECTS:
             self.rules += rules_of_path(drawn, *box)
-        box = _transform_box(box, matrix)
-        if not _overlaps(box, self._bounds):
+        box = Box(*matrix.on_rect(*box)) if matrix else box
+        inside = box.within(self._bounds)
+        if inside.width < 0 or inside.height < 0:
             return
         if kind == pdfium.FPDF_PAGEOBJ_PATH:
             if max(box.width, box.height) >= _MIN_MARK_SIZE:
@@ -112,7 +113,7 @@ class _ShapeReader:
         elif kind == pdfium.FPDF_PAGEOBJ_FORM:
             yield from self._form(drawn, box, matrix, depth)
 
-    def _form(self, form: Any, box: Box, matrix: Any, depth: int) -> Iterator[DrawnShape]:
+    def _form(self, form: Any, box: Box, matrix: pypdfium2.PdfMatrix | None, depth: int) -> Iterator[DrawnShape]:
         """Yield a form as one drawing, or the shapes in it if it is most of the page, or only a frame for a picture."""
         count = pdfium.FPDFFormObj_CountObjects(form)
         if depth >= MAX_NESTING or count <= 0:
@@ -120,7 +121,8 @@ class _ShapeReader:
         own = pdfium.FS_MATRIX()
         if not pdfium.FPDFPageObj_GetMatrix(form, ctypes.byref(own)):
             return
-        inner = _combine_matrices(own, matrix)
+        inner = pypdfium2.PdfMatrix.from_raw(own)
+        inner = inner.multiply(matrix) if matrix else inner
         if count <= 2 or box.share_of(self._bounds) >= _WHOLE_PAGE_SHARE:
             for index in range(min(count, MAX_OBJECTS)):
                 drawn = pdfium.FPDFFormObj_GetObject(form, index)
@@ -177,30 +179,3 @@ def _is_box(path: Any, count: int) -> bool:
                 return False
         before = x.value, y.value
     return is_rounded or count <= _MAX_BOX_SEGMENTS
-
-
-def _transform_box(box: Box, matrix: Any) -> Box:
-    if matrix is None:
-        return box
-    a, b, c, d, e, f = matrix
-    return box_around([(a * x + c * y + e, b * x + d * y + f) for x, y in box.corners])
-
-
-def _combine_matrices(own: Any, outer: Any) -> tuple[float, float, float, float, float, float]:
-    """Return the matrix that applies a form's own matrix and then the outer one."""
-    if outer is None:
-        return own.a, own.b, own.c, own.d, own.e, own.f
-    a, b, c, d, e, f = outer
-    return (
-        own.a * a + own.b * c,
-        own.a * b + own.b * d,
-        own.c * a + own.d * c,
-        own.c * b + own.d * d,
-        own.e * a + own.f * c + e,
-        own.e * b + own.f * d + f,
-    )
-
-
-def _overlaps(box: Box, bounds: Box) -> bool:
-    inside = box.within(bounds)
-    return inside.width >= 0 and inside.height >= 0
