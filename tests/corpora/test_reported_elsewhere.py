@@ -125,10 +125,10 @@ def test_reads_mail_that_is_only_an_invitation(tmp_path: Path) -> None:
     message = EmailMessage()
     message["From"], message["Subject"] = "a@example.org", "Invitation"
     event = "BEGIN:VCALENDAR\nBEGIN:VEVENT\nSUMMARY:The gates\n  open\n"
-    event += "DTSTART;TZID=UTC:20240305T090000Z\nLOCATION:Mill\nEND:VEVENT\n"
+    event += "DTSTART:20240305T090000\nLOCATION:Mill\nEND:VEVENT\n"
     message.set_content(event, subtype="calendar")
     (tmp_path / "a.eml").write_bytes(bytes(message))
-    text = "# Invitation\n\nFrom: a@example.org\n\nEvent: The gates open\n\nBegins: 2024-03-05 09:00\n\nLocation: Mill"
+    text = "# Invitation\n\nFrom: a@example.org\n\n## The gates open\n\n- Start: 2024-03-05 09:00\n- Location: Mill"
     assert read_one(tmp_path / "a.eml").text.strip() == text
 
 

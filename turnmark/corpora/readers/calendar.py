@@ -35,7 +35,7 @@ _NAMED = re.compile(r"(?:CN|TYPE|TZID)=(\"[^\"]*\"|[^;:]*)", re.IGNORECASE)
 def read_calendar(path: Path, relative: str, _: ProgressCallback) -> Document:
     """Read the appointments, tasks, notes or contacts of a file."""
     text, remarks = decode_or_guess(path.read_bytes())
-    sections, name = list(_sections(text)), re.search(r"^X-WR-CALNAME[^:\n]*:([^\n]+)", text, re.MULTILINE)
+    sections, name = list(sections_of(text)), re.search(r"^X-WR-CALNAME[^:\n]*:([^\n]+)", text, re.MULTILINE)
     if not sections:
         raise Unreadable("without an appointment, a task or a contact; export it again")
     document = parse_markdown("\n\n".join(sections) + "\n", relative, of_site=False)
@@ -43,7 +43,8 @@ def read_calendar(path: Path, relative: str, _: ProgressCallback) -> Document:
     return document.model_copy(update={"title": title, "remarks": remarks})
 
 
-def _sections(text: str) -> Iterator[str]:
+def sections_of(text: str) -> Iterator[str]:
+    """Yield each appointment, task, note or contact of a calendar as a section of Markdown."""
     heading, lines, depth = "", list[str](), 0
     for line in _FOLD.sub("", text).split("\n"):
         found = _LINE.match(line.rstrip())

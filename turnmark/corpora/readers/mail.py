@@ -12,6 +12,7 @@ from email.utils import getaddresses, parsedate_to_datetime
 from pathlib import Path
 from quopri import decodestring
 
+from turnmark.corpora.readers.calendar import sections_of
 from turnmark.corpora.readers.common.encoded_data import without_encoded_data
 from turnmark.corpora.readers.common.prose import (
     Unreadable,
@@ -258,28 +259,11 @@ def _body(part: EmailMessage, left_out: Counter[str]) -> tuple[_Parts, str]:
             own.append((document.text, document.blocks))
             return own, ""
     if not plain.strip() and not page.strip() and part.get_content_type() == "text/calendar":
-        plain = _invitation(part)
+        data = part.get_payload(decode=True)
+        plain = "\n\n".join(sections_of(clean_text(data.decode("utf-8", "replace")))) if isinstance(data, bytes) else ""
     text, quoted = _without_quoted(without_encoded_data(plain, left_out))
     _add_text(own, _SIGNATURE.sub("\n\n-- \n", text))
     return own, quoted
-
-
-_CALENDAR_FIELD = re.compile(r"^(SUMMARY|DTSTART|DTEND|LOCATION|DESCRIPTION)\b[^:\n]*:([^\n]*(?:\n[ \t][^\n]*)*)", re.M)
-_CALENDAR_NAMES = {"SUMMARY": "Event", "DTSTART": "Begins", "DTEND": "Ends", "LOCATION": "Location", "DESCRIPTION": ""}
-
-
-def _invitation(part: EmailMessage) -> str:
-    """Return the fields of an invitation (RFC 5545) as lines."""
-    data = part.get_payload(decode=True)
-    text = data.decode("utf-8", "replace").replace("\r\n", "\n") if isinstance(data, bytes) else ""
-    lines: list[str] = []
-    for name, value in _CALENDAR_FIELD.findall(text):
-        value = re.sub(r"\n[ \t]", "", value).replace("\\n", "\n").replace("\\", "").strip()
-        when = re.match(r"(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d))?", value) if name.startswith("DT") else None
-        if when:
-            value = "-".join(when.groups()[:3]) + (f" {when[4]}:{when[5]}" if when[4] else "")
-        lines.append(": ".join(filter(None, (_CALENDAR_NAMES[name], value))))
-    return clean_text("\n\n".join(lines))
 
 
 def _content(message: EmailMessage, kind: str) -> str:
