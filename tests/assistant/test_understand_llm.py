@@ -100,7 +100,7 @@ def test_shows_the_titles_nearest_to_the_message(kitchen):
     asked = prompts_of(assistant)
     assistant.reply([], "What is note 3?")
     heading, titles = asked[0].splitlines()[:2]
-    assert heading == "Titles of the documents (those nearest to the message, of 70):"
+    assert heading == "Titles of the documents (those nearest to the message, of 70 different ones):"
     assert titles.startswith("> Title of 3 · ")
     assert titles.count(" · ") == MAX_TITLES - 1
 

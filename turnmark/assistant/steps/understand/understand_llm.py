@@ -164,7 +164,7 @@ def understand_prompt(
     messages = template.render(
         languages=languages,
         titles=titles_text,
-        share=f"those nearest to the message, of {count:,}" if len(shown_titles) < count else "all",
+        share=f"those nearest to the message, of {count:,} different ones" if len(shown_titles) < count else "all",
         history=earlier or no_messages,
         message=message,
     )
