@@ -21,9 +21,11 @@ from turnmark.core.specs import Entry, Registry, Spec, check_options
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.retrieval.embedding.bert_files import BertConfig, NotBert, read_bert, read_tokenizer
 from turnmark.retrieval.embedding.model_loading import Backend, has_gpu, load_model, local_folder, weights_digest
-from turnmark.retrieval.embedding.torch_runner import TorchRunner, unit_vectors
+from turnmark.retrieval.embedding.torch_runner import TorchRunner
 
 TextRole = Literal["query", "passage"]
+TASKS: dict[TextRole, str] = {"query": "query", "passage": "document"}
+"""What sentence-transformers calls the roles."""
 
 DEFAULT_EMBEDDER = "minilm"
 """The embedder of an index for which none is named, unless its documents are in languages that it does not know."""
@@ -35,9 +37,6 @@ PUBLISHED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128
 model, because an index that was built with the published weights is valid with the bundled ones."""
 WEIGHTS_SHA256 = "4589e8cef7eb468ce074e9528174d370200b5e0e8d93b6b8dbdab9072c393ce3"
 """SHA-256 of the bundled weights."""
-
-# Small batches of texts of similar length need the least padding: 16 was the fastest of 16, 32 and 64 on two cores.
-BATCH = 16
 
 EMBEDDERS = Registry(
     "embedder",
@@ -122,7 +121,7 @@ class Embedder:
         self._source = model
         self._lock = threading.Lock()
         self._loaded: Any = None
-        self._on_gpu: TorchRunner | None = None
+        self._torch: TorchRunner | None = None
         digest = digest or weights_digest(str(model))
         self._config = self._read_config()
         self._backend = Backend(f"embedder {name!r}", self._config, digest)
@@ -176,15 +175,12 @@ class Embedder:
         """Whether the model runs on a GPU, in large batches."""
         return self._backend.choice.backend == "torch" and has_gpu()
 
-    def _gpu_runner(self) -> TorchRunner | None:
-        """Return what runs the model on a GPU, or None without a GPU, or if queries have separate modules."""
-        if not self.is_on_gpu:
-            return None
+    def _torch_runner(self) -> TorchRunner:
         model = self._model()
         with self._lock:
-            if self._on_gpu is None and not any(type(module).__name__ == "Router" for module in model):
-                self._on_gpu = TorchRunner(model, self.max_tokens)
-            return self._on_gpu
+            if self._torch is None:
+                self._torch = TorchRunner(model, self.max_tokens)
+            return self._torch
 
     def encode(self, texts: Sequence[str], role: TextRole) -> NDArray[np.float32]:
         """Return vectors of shape (len(texts), dimension), in the order of `texts`, each text with the prompt of the
@@ -195,16 +191,7 @@ class Embedder:
         runner = self._backend.runner()
         if runner is not None:
             return runner.encode([self._prompts[role] + text for text in texts])
-        gpu = self._gpu_runner()
-        if gpu is not None:
-            return gpu.encode(texts, self._prompts[role])
-        model = self._model()
-        encode = model.encode_query if role == "query" else model.encode_document
-        vectors = encode(
-            list(texts), prompt=self._prompts[role], batch_size=BATCH, show_progress_bar=False, convert_to_tensor=True
-        )
-        # Scaled here: in bf16 a length can miss 1 by .003.
-        return unit_vectors(vectors)
+        return self._torch_runner().encode(texts, self._prompts[role], TASKS[role])
 
     def encode_both(
         self, texts: Sequence[str], role: TextRole
@@ -221,18 +208,7 @@ class Embedder:
         runner = self._backend.runner()
         if runner is not None:
             return runner.encode_both([self._prompts[role] + text for text in texts])
-        gpu = self._gpu_runner()
-        if gpu is not None:
-            return gpu.encode_both(texts, self._prompts[role])
-        model = self._model()
-        encode = model.encode_query if role == "query" else model.encode_document
-        rows = encode(
-            list(texts), prompt=self._prompts[role], batch_size=BATCH, show_progress_bar=False, output_value=None
-        )
-        vectors = np.stack([unit_vectors(row["sentence_embedding"]) for row in rows])
-        tokens = [unit_vectors(row["token_embeddings"][row["attention_mask"].bool()]) for row in rows]
-        ids = [row["input_ids"][row["attention_mask"].bool()].cpu().numpy().astype(np.int32) for row in rows]
-        return vectors, tokens, ids
+        return self._torch_runner().encode_both(texts, self._prompts[role], TASKS[role])
 
     def tokenizer(self) -> Tokenizer:
         """Return the model's tokenizer, without special tokens."""

@@ -1,6 +1,6 @@
-"""Runs a model of sentence-transformers on a GPU, in large batches by number of tokens.
+"""Runs a model of sentence-transformers with PyTorch, in batches by number of tokens.
 
-While the GPU works on a batch, this thread tokenizes the next one. `SentenceTransformer.encode` does both in turn, uses
+While a GPU works on a batch, this thread tokenizes the next one. `SentenceTransformer.encode` does both in turn, uses
 batches with a fixed number of texts, and copies the token vectors of each text separately.
 """
 
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds
 
 BATCH_TOKENS = 131_072
-"""Tokens of a batch, padding included: 1,024 texts of 128 tokens."""
+"""Tokens of a batch on a GPU, padding included: 1,024 texts of 128 tokens."""
+CPU_BATCH_TOKENS = 2048
+"""Tokens of a batch on a processor. Small batches need the least padding."""
 MIN_BATCH_TOKENS = 1024
 BYTES_PER_TOKEN = 4
 """Average bytes of UTF-8 per token, for an estimate that needs no tokenizer: English has 4.2, Chinese 3 to 5."""
@@ -31,28 +33,32 @@ class TorchRunner:
 
     def __init__(self, model: Any, max_tokens: int) -> None:
         self._model, self._max_tokens = model, max_tokens
-        self._batch_tokens = BATCH_TOKENS
+        self._batch_tokens = CPU_BATCH_TOKENS if model.device.type == "cpu" else BATCH_TOKENS
 
-    def encode(self, texts: Sequence[str], prompt: str) -> FloatArray:
-        """Return unit vectors of shape (len(texts), dimension), in the order of `texts`."""
-        return self._encode(texts, prompt, None, None)
+    def encode(self, texts: Sequence[str], prompt: str, task: str) -> FloatArray:
+        """Return unit vectors of shape (len(texts), dimension), in the order of `texts`.
+
+        Args:
+            task: `query` or `document`; some models have separate modules for them.
+        """
+        return self._encode(texts, {"prompt": prompt or None, "task": task}, None, None)
 
     def encode_both(
-        self, texts: Sequence[str], prompt: str
+        self, texts: Sequence[str], prompt: str, task: str
     ) -> tuple[FloatArray, list[FloatArray], list[NDArray[np.int32]]]:
         """Return unit vectors, and the unit token vectors and token ids of each text, special tokens included."""
         tokens: list[Any] = [None] * len(texts)
         ids: list[Any] = [None] * len(texts)
-        return self._encode(texts, prompt, tokens, ids), tokens, ids
+        return self._encode(texts, {"prompt": prompt or None, "task": task}, tokens, ids), tokens, ids
 
     def _encode(
-        self, texts: Sequence[str], prompt: str, tokens: list[FloatArray] | None, ids: list[TokenIds] | None
+        self, texts: Sequence[str], how: dict[str, Any], tokens: list[FloatArray] | None, ids: list[TokenIds] | None
     ) -> FloatArray:
         import torch
 
         while True:
             try:
-                return self._encode_once(texts, prompt, tokens, ids)
+                return self._encode_once(texts, how, tokens, ids)
             except torch.OutOfMemoryError:
                 if self._batch_tokens <= MIN_BATCH_TOKENS:
                     raise
@@ -60,7 +66,7 @@ class TorchRunner:
             torch.cuda.empty_cache()
 
     def _encode_once(
-        self, texts: Sequence[str], prompt: str, tokens: list[FloatArray] | None, ids: list[TokenIds] | None
+        self, texts: Sequence[str], how: dict[str, Any], tokens: list[FloatArray] | None, ids: list[TokenIds] | None
     ) -> FloatArray:
         import torch
         from sentence_transformers.util import batch_to_device
@@ -83,9 +89,9 @@ class TorchRunner:
         running: tuple[list[int], Any] | None = None
         with torch.inference_mode():
             for batch in batches_by_tokens(texts, self._batch_tokens, self._max_tokens):
-                features = self._model.preprocess([texts[i] for i in batch], prompt=prompt or None)
+                features = self._model.preprocess([texts[i] for i in batch], **how)
                 # A GPU has only begun when this returns, and works while the next batch is tokenized.
-                output = self._model(batch_to_device(features, self._model.device))
+                output = self._model(batch_to_device(features, self._model.device), task=how["task"])
                 if running is not None:
                     collect(*running)
                 running = batch, output
