@@ -228,7 +228,7 @@ class _TextReader:
         count = min(self._text.count_chars(), MAX_CHARS)
         letters = [letter_of(pdfium_calls.unicode_of(self._address, index)) for index in range(count)]
         fonts = partial(pdfium_calls.font_of, self._address)
-        decoded = decode_symbol_codes(decode_cork(letters, fonts), fonts)
+        decoded = decode_cork(decode_symbol_codes(letters, fonts), fonts)
         for index, letter, in_leftward_text in reading_order(decoded, self._own_edges):
             if letter in _HYPHEN_MARKS and self._letters:
                 self._letters.append("-")
