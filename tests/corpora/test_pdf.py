@@ -566,7 +566,7 @@ def test_puts_the_parts_of_a_ligature_from_right_to_left() -> None:
 
 
 def test_one_illegible_page_does_not_refuse_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ocr, "is_installed", lambda: False)
+    monkeypatch.setattr(ocr, "is_installed", lambda _: False)
     private = (
         b"/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <00> <ff> endcodespacerange "
         b"1 beginbfrange <20> <7a> <e020> endbfrange endcmap end"
@@ -695,7 +695,7 @@ def test_caches_ocr_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_reports_scanned_pages_without_ocr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ocr, "is_installed", lambda: False)
+    monkeypatch.setattr(ocr, "is_installed", lambda _: False)
     scan(tmp_path / "scan.pdf", ["The mill has three gates."], ["The keeper has 14 keys."])
     with pytest.raises(
         Unreadable, match="without text on its 2 pages, so probably scanned; run OCR on it first, or pip"

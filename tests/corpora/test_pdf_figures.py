@@ -300,7 +300,7 @@ def test_scanned_pages_are_pictures_if_nothing_reads_them(
     tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scan(tmp_path / "scan.pdf", ["The gates are shut at night."] * 12)
-    monkeypatch.setattr(ocr, "is_installed", lambda: False)
+    monkeypatch.setattr(ocr, "is_installed", lambda _: False)
     document = described(tmp_path / "scan.pdf", folder)
     assert (document.text.strip(), [each.page for each in document.pictures]) == ("", [1])
 

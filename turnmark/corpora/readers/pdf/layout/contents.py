@@ -38,7 +38,6 @@ _MIN_TITLE_LENGTH = 4  # letters and digits; a shorter title is found by chance
 _MAX_TITLE_LENGTH = 24  # letters and digits that are compared; a long title has several lines
 _MIN_AGREEING_SHARE = 0.4  # of the entries whose numbers differ by the same from the pages of their titles
 _MIN_FOUND_SHARE = 0.6  # of the entries whose titles are on later pages
-_MAX_COMMON_SHARE = 0.3  # of the pages that have a term of an index; a more common one proves nothing
 _MIN_ASCENDING_SHARE = 0.9  # of the pairs of neighboring page numbers
 _MIN_LINKED_SHARE = 0.5  # of the entries that are links into the document
 _MIN_SEVERAL_SHARE = 0.25  # of the lines of an index that name several pages
@@ -65,7 +64,6 @@ class Contents:
         self._texts = texts
         self._links = links
         self._pages_of: dict[str, list[int]] = {}  # title -> the pages with a line that begins with it
-        self._whole: list[str] = []  # letters and digits of each page
         self._within = False
         self._in_index = False
         self._last = 0  # number of the last entry on the previous page
@@ -132,24 +130,7 @@ class Contents:
         agreeing = offsets.most_common(1)[0][1] if offsets else 0
         if agreeing >= max(_MIN_AGREEING_SHARE * len(entries), 1 if self._within else 2):
             return True
-        if ascending and sum(bool(pages) for _, pages in found) >= _MIN_FOUND_SHARE * len(entries):
-            return True
-        return self._name_pages_with_their_words(entries)
-
-    def _name_pages_with_their_words(self, entries: Sequence[ContentsEntry]) -> bool:
-        """Return whether the pages have the words of the entries that name them, as those of an index do."""
-        if not self._whole:
-            self._whole = [letters_and_digits("".join(texts)) for texts in self._texts]
-        offsets = Counter[int]()
-        for title, number in entries:
-            wanted = letters_and_digits(title)
-            if number is None or len(wanted) < _MIN_TITLE_LENGTH:
-                continue
-            pages = [at for at, whole in enumerate(self._whole) if wanted in whole]
-            if len(pages) <= max(2, _MAX_COMMON_SHARE * len(self._whole)):
-                offsets.update({number - at + shift for at in pages for shift in (0, 1)})
-        agreeing = offsets.most_common(1)[0][1] if offsets else 0
-        return agreeing >= max(_MIN_CONTENTS_LINES, _MIN_AGREEING_SHARE * len(entries))
+        return ascending and sum(bool(pages) for _, pages in found) >= _MIN_FOUND_SHARE * len(entries)
 
     def _pages_with(self, title: str, page: int) -> list[int]:
         """Return the pages after a page, counted from 0, with a line that begins with a title."""

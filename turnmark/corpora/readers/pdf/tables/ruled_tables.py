@@ -18,8 +18,6 @@ _MAX_MEETING_GAP = 3.0  # points; rules that end closer together meet
 _MIN_ROW_RULE_LENGTH = 60  # points; a shorter rule does not separate rows
 _MIN_COLUMN_LINES = 5  # of figures in one cell that make it a column of a table
 _NUMBER_START = re.compile(r"[^\w\s]?\s?\d|[-–—.(]|X\b|n/?a\b", re.IGNORECASE)
-_MIN_SPARSE_ROWS = 4  # of a table without vertical rules that may be half empty
-_MAX_SPARSE_SHARE = 0.5
 _MAX_DIAGRAM_SHARE = 0.5  # of the length that the inner rules of a table would have
 _MAX_END_DIFFERENCE = 4  # points between the ends of the rules of one table
 
@@ -313,15 +311,7 @@ def _striped_table(rules: Sequence[Rule], segments: list[Segment]) -> _TableSear
     # A table with longer or shorter rules may already contain all of the text.
     cells = align_cells(_rows_of(inside), breaks=[rule.y0 for rule in inner]) if inside else None
     table = table_of(cells, *box) if cells else None
-    if table is None or _is_sparse(table):
-        return None, segments
-    return table, outside
-
-
-def _is_sparse(table: PdfTable) -> bool:
-    """Return whether a table of few rows is half empty, like boxes of a diagram between two lines."""
-    cells = [cell for row in table.rows for cell in row]
-    return len(table.rows) < _MIN_SPARSE_ROWS and sum(map(bool, cells)) <= _MAX_SPARSE_SHARE * len(cells)
+    return (table, outside) if table else (None, segments)
 
 
 def _rows_of(segments: Sequence[Segment]) -> list[PdfLine]:
