@@ -16,6 +16,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,10 @@ from turnmark.corpora.benchmarks import mtrag
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.storage.corpus_passages import Span
 from turnmark.evaluation.tune.questions import TuneQuestion, draw_questions, hide_answers
-from turnmark.evaluation.tune.rankings import SearchChoice
+from turnmark.evaluation.tune.rankings import SearchChoice, all_choices
 from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.evaluation.tune.tune_run import measure_questions, plan_tune
-from turnmark.evaluation.tune.verdict import TriedChoice, choose_finalists, compare_choices, halves, units_of
+from turnmark.evaluation.tune.verdict import choose_finalists, compare_choices, halves, units_of
 from turnmark.retrieval.index.build import corpus_index
 from turnmark.retrieval.index.changed_copy import copy_with_passages
 from turnmark.retrieval.search.opened_index import StoredIndex
@@ -115,6 +116,7 @@ def measure(name: str) -> None:
         index = Corpus(collections_named([name])[name], NoProgress()).index.parts[0]
         labeled = list(labeled_questions(index, name))
     plan = plan_tune(TuneRequest(index=index.name, seed=SEED), ErrorCollector())
+    plan = replace(plan, choices=all_choices(SearchChoice(), late=True, follow_ups=True))
     made = draw_questions(index, MADE, SEED)
     with tempfile.TemporaryDirectory() as scratch:
         copy = copy_with_passages(index, hide_answers(index, made), Path(scratch))
@@ -149,22 +151,26 @@ class Measured:
         self.made, self.labeled = (np.array(stored[name], dtype=np.float64) for name in ("made", "labeled"))
         questions = [TuneQuestion.model_validate(one) for one in stored["made_questions"]]
         self.made_units, self.labeled_units = np.array(units_of(questions)), np.array(stored["units"])
-        self.kinds = np.array([one.kind for one in questions])
         self.later = np.array(stored["kinds"]) == "later"
 
     def rows(self, ways: Sequence[SearchChoice]) -> list[int]:
         """Return the numbers of configurations."""
         return [self.choices.index(way) for way in ways]
 
-    def propose(self, made: Gains, seed: int) -> tuple[list[TriedChoice], int]:
-        """Return the finalists and the number of the configuration that is proposed, which may be the default."""
+    def propose(self, made: Gains, seed: int) -> int:
+        """Return the number of the configuration that is proposed, which may be the default.
+
+        Without labels, the weight of the earlier answers is not tuned.
+        """
+        tried = self.rows(all_choices(self.choices[self.default], late=True, follow_ups=False))
+        choices, default = [self.choices[number] for number in tried], tried.index(self.default)
         searched = halves(self.made_units.tolist(), seed)
-        chosen = choose_finalists(self.choices, made[:, searched], self.default)
+        search, test = made[np.ix_(tried, searched)], made[np.ix_(tried, ~searched)]
         units = self.made_units[~searched].tolist()
-        finalists = compare_choices(self.choices, made[:, ~searched], self.default, chosen, units, seed)
+        finalists = compare_choices(choices, test, default, choose_finalists(choices, search, default), units, seed)
         better = [one for one in finalists if one.is_better]
         winner = max(better, key=lambda one: one.difference, default=None)
-        return finalists, self.choices.index(winner.choice) if winner else self.default
+        return self.choices.index(winner.choice) if winner else self.default
 
 
 def print_transfer(found: Sequence[Measured]) -> None:
@@ -176,7 +182,7 @@ def print_transfer(found: Sequence[Measured]) -> None:
         ways = one.rows(WAYS)
         tau = kendalltau(one.made[ways].mean(axis=1), one.labeled[ways].mean(axis=1)).statistic
         taus.append(tau)
-        _, winner = one.propose(one.made, SEED)
+        winner = one.propose(one.made, SEED)
         cells = ["default", "", "", "", ""]
         if winner != one.default:
             searched = halves(one.made_units.tolist(), SEED)
@@ -206,7 +212,7 @@ def print_null_runs(found: Sequence[Measured]) -> None:
         signs = rng.choice([-1.0, 1.0], size=len(units))[number]
         default = one.made[one.default]
         null = default + (one.made - default) * signs
-        proposed += one.propose(null, run)[1] != one.default
+        proposed += one.propose(null, run) != one.default
     print(f"null runs: a change was proposed in {proposed} of {NULL_RUNS}")
 
 

@@ -15,6 +15,7 @@ from turnmark.assistant.turn.assistant import Assistant
 from turnmark.core.console import NoProgress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import write_atomic
+from turnmark.corpora.types import Message
 from turnmark.evaluation.check.own_questions.question_file import read_questions
 from turnmark.evaluation.storage.corpus_passages import Span
 from turnmark.evaluation.tune.gains import PassagePlaces, gain_of
@@ -64,15 +65,12 @@ def test_a_made_question_shares_few_words_with_the_passage_that_hides_its_answer
     index = open_index("demo")
     questions = draw_questions(index, 40, seed=0)
     hidden = hide_answers(index, questions)
-    kinds = {question.kind for question in questions}
-    assert kinds == {"sentence", "follow-up"}
     for question in questions:
         (name,) = [name for name, passage in hidden.items() if passage.document == question.document and
                    passage.start <= question.gold[0].start < passage.end]  # fmt: skip
         stored = index.store.by_rows([index.store.rows_of([name])[name]])[0]
         start, end = (at - stored.start for at in question.gold[0][1:])
         assert stored.text[start:end] not in hidden[name].text
-        assert bool(question.history) == (question.kind == "follow-up")
 
 
 def test_recorded_lists_rank_as_the_retriever_does(here):
@@ -91,9 +89,21 @@ def test_recorded_lists_rank_as_the_retriever_does(here):
 
 def test_follow_ups_are_searched_with_their_conversation(here):
     index = open_index("demo")
-    follow_ups = [question for question in draw_questions(index, 60, seed=0) if question.history]
-    queries = queries_of(index, "conversational", follow_ups)
-    assert sum(bool(query.history) for query in queries) >= len(queries) / 2
+    said = [
+        Message(role="user", content="How is sourdough made?"),
+        Message(role="assistant", content="With a starter."),
+    ]
+    (made,) = draw_questions(index, 1, seed=0)
+    follow_up = made.model_copy(update={"message": "and how long does it rise?", "history": tuple(said)})
+    alone, following = queries_of(index, "conversational", [made, follow_up])
+    assert not alone.history
+    assert following.history == tuple(said)
+    defaults = all_choices(SearchChoice(), late=True, follow_ups=False)
+    assert {choice.answers for choice in defaults} == {SearchChoice().answers}
+    choices = all_choices(SearchChoice(), late=True, follow_ups=True)
+    assert len(choices) > 3 * len(defaults)
+    (recorded,) = record_lists(index, "conversational", [following], choices)
+    assert recorded.dense[0.0].rows.rows.tolist() != recorded.dense[1.2].rows.rows.tolist()
 
 
 def test_the_gain_falls_with_the_characters_read_before_the_answer():
@@ -137,7 +147,7 @@ def test_a_question_of_a_file_is_answered_where_its_facts_stand(here):
 
 def test_a_clear_gain_is_proposed_and_a_random_one_is_not():
     rng = np.random.default_rng(0)
-    choices = all_choices(False, SearchChoice(late=0.0))
+    choices = all_choices(SearchChoice(late=0.0), late=False, follow_ups=True)
     default = choices.index(SearchChoice(late=0.0))
     units = [f"{number // 2}.md" for number in range(200)]
     gains = rng.random((len(choices), 200)) * 0.2 + 0.3
@@ -151,7 +161,7 @@ def test_a_clear_gain_is_proposed_and_a_random_one_is_not():
 
 
 def test_equal_configurations_are_never_better():
-    choices = all_choices(False, SearchChoice(late=0.0))
+    choices = all_choices(SearchChoice(late=0.0), late=False, follow_ups=True)
     gains = np.tile(np.random.default_rng(0).random(80), (len(choices), 1))
     assert choose_finalists(choices, gains, 0) == []
     (same,) = compare_choices(choices, gains, 0, [1], [f"{number}.md" for number in range(80)], 0)
@@ -220,7 +230,7 @@ def test_a_configuration_for_other_models_or_a_damaged_one_is_not_used(here, cap
 
 def test_a_dry_run_changes_nothing(here, turnmark):
     expected = json.loads(turnmark("tune", "demo", "--dry-run", "--n", "20", "--json").out)
-    assert expected["configurations"] > 300
+    assert expected["configurations"] == 84
     assert list(here.iterdir()) == []
 
 

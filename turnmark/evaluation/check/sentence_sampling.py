@@ -1,7 +1,7 @@
 """Queries without a model: sentences, each removed from its passage in a copy of the index.
 
-Only sentences that share few words with the rest of their passage are drawn. People ask in other words than the answer
-has, and sentences that repeat the words around them favor a search by words: docs/measured.md.
+Only sentences as short as questions that share few words with the rest of their passage are drawn. People ask in other
+words than the answer has; sentences that repeat the words around them favor a search by words (docs/measured.md).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from turnmark.corpora.types import Passage
 from turnmark.evaluation.storage.corpus_passages import Span
 from turnmark.retrieval.search.opened_index import StoredIndex
 
-MIN_WORDS, MAX_WORDS = 8, 40
+MIN_WORDS, MAX_WORDS = 6, 16
 """Minimum and maximum number of words of a sentence to search for."""
 MIN_REMAINING_WORDS = 30
 """Minimum number of words that remain in a passage without its sentence."""

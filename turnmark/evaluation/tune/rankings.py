@@ -75,17 +75,18 @@ def default_choice(retriever: str) -> SearchChoice:
     return SearchChoice(**given | ({"late": 0.0} if options.get("rerank") == NO_RERANKER else {}))
 
 
-def all_choices(late: bool, default: SearchChoice) -> list[SearchChoice]:
+def all_choices(default: SearchChoice, late: bool, follow_ups: bool) -> list[SearchChoice]:
     """Return every configuration that is tried, with the default.
 
     Args:
         late: whether the index has token vectors.
+        follow_ups: whether questions follow up on earlier answers.
     """
-    values = zip(
-        (WEIGHTS, LATE_WEIGHTS if late else (0.0,), ANSWERS_WEIGHTS), default.model_dump().values(), strict=True
-    )
-    grid = product(*(sorted({*tried, own}) for tried, own in values))
-    return [SearchChoice(weight=weight, late=late_weight, answers=answers) for weight, late_weight, answers in grid]
+    weights = sorted({*WEIGHTS, default.weight})
+    late_weights = sorted({*(LATE_WEIGHTS if late else (0.0,)), default.late})
+    answers = sorted({*(ANSWERS_WEIGHTS if follow_ups else ()), default.answers})
+    grid = product(weights, late_weights, answers)
+    return [SearchChoice(weight=weight, late=each, answers=earlier) for weight, each, earlier in grid]
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,6 @@ from turnmark.evaluation.tune.verdict import TriedChoice
 
 KIND_TEXTS = {
     "sentence": "sentences left out of their passages",
-    "follow-up": "follow-ups made by rules",
     "own": "questions of your file",
     "model": "questions written by a model",
 }
@@ -59,8 +58,8 @@ def show_result(result: TuneResult, console: Console) -> None:
 
 
 ONLY_WITHOUT_MODEL = (
-    "These questions are made from the documents. People ask otherwise: with --questions FILE, what is tuned is what "
-    "your questions need."
+    "Made sentences predict people only for the weights of BM25 and late interaction, so only these were tuned. "
+    "--questions FILE tunes for your own questions, and also the weight of earlier answers."
 )
 
 

@@ -122,7 +122,8 @@ def plan_tune(request: TuneRequest, errors: ErrorCollector) -> TunePlan:
     errors.raise_all()
     assert index is not None, "errors.raise_all() raised otherwise"
     retriever = untuned_retriever(index)
-    choices = all_choices(index.manifest.tokens, default_choice(retriever))
+    follow_ups = any(one.conversation for one in own)
+    choices = all_choices(default_choice(retriever), index.manifest.tokens, follow_ups)
     out = request.out or Path("tunes") / index.name
     return TunePlan(request, index, retriever, out, own, choices, began)
 

@@ -93,7 +93,8 @@ def phrase_by_rules(user: SimulatedUser) -> WordMessage:
     chance = random.Random(user.id)
 
     def phrase(move: AgendaMove, goal: UserGoal, _: Sequence[Message]) -> str:
-        phrases = phrases_in(" ".join(goal.sentences))
+        language = language_of(" ".join(goal.sentences))
+        phrases = _phrases().get(language) or _phrases()["en"]
         words = goal.heading
         if move == "opening":
             known = [*content_words(goal.heading)[:OPENING_WORDS], *content_words(goal.title)]
@@ -112,11 +113,6 @@ def _mistype(words: str, chance: random.Random) -> str:
         return words
     at = chance.randrange(1, len(longest) - 2)
     return words.replace(longest, longest[:at] + longest[at + 1] + longest[at] + longest[at + 2 :], 1)
-
-
-def phrases_in(text: str) -> Mapping[str, Sequence[str]]:
-    """Return the phrases of users in the language of a text, or else in English: move -> its wordings."""
-    return _phrases().get(language_of(text)) or _phrases()["en"]
 
 
 @cache
