@@ -25,8 +25,6 @@ WORDS: dict[str, str | tuple[str, ...]] = {
     "RUN…": "runs/b",
     "RUN|FILE…": "human_evaluations.json",
     "synth/mtrag-0123456789ab": "synth/mtrag",
-    "checks/demo-4797e3f6ead9/retrieval-f93434bd245f": "runs/a",
-    "checks/demo-4797e3f6ead9/retrieval-ff2b11e51226": "runs/b",
     "--judge …": "embedded",
     "BENCHMARK": "mtrag",
     "--n 50": "2",

@@ -116,19 +116,12 @@ def test_checks_retrieval_without_a_model(turnmark, here):
     ran = turnmark(*words, "hybrid")
     assert ran.code == 0, ran.err
     assert masked(ran.out, here) == (GOLDEN / "check-retrieval.txt").read_text("utf-8")
-    result = turnmark.json(*words, "hybrid")  # everything is there already
-    samples = [json.loads(line) for line in (Path(result["run"]) / "predictions.jsonl").read_text("utf-8").splitlines()]
-    assert len(samples) == 8
-    assert result["found"]["n"] == 8
-    assert str(result["found"]["count"]) in ran.out
+    found = [json.loads(line) for line in (here / "mine/sentences.jsonl").read_text("utf-8").splitlines()]
+    assert len(found) == 8
+    assert f"{sum((one['rank'] or 9) <= 3 for one in found)} of 8" in ran.out
     other = turnmark.json(*words, "bm25")
-    assert other["other_runs"] == [result["run"]]
-    compared = turnmark("compare", result["run"], other["run"])
-    assert compared.code == 0, compared.err
-    # The documents are the user's own, so systems that were measured on the benchmark's documents are not listed.
-    assert "Elser" not in compared.out
-    assert "own documents, retrieval" in compared.out
-    assert "mtrag retrieval" not in compared.out
+    assert other["found"]["n"] == 8
+    assert [one["question"] for one in other["worst"]] != []
 
 
 def test_checks_answers_with_a_model(turnmark, here, server):
@@ -240,17 +233,12 @@ def test_joined_section_has_the_text_and_rank_of_its_passages(tmp_path):
     ]
 
 
-def test_near_copy_of_a_section_is_found_like_the_section(tmp_path):
+def test_near_copy_of_a_section_is_found_like_the_section():
     text = "Press the red button for 5 seconds. The lamp blinks twice. Then close the lid and wait until it is cold."
-    texts = {
-        "v1.md-0-9": text,
+    shown = {
         "v2.md-0-9": text.replace("5 seconds", "8 seconds"),  # 3 of its 19 runs of three words are different
         "v3.md-0-9": "Press the red button. Whatever else is to be done is in another chapter of this manual.",
         "none.md-0-9": "",
     }
-    corpus = tmp_path / "corpus.jsonl"
-    corpus.write_text("".join(json.dumps({"_id": name, "text": each}) + "\n" for name, each in texts.items()), "utf-8")
-    shown = [ContextRef(document_id=name, score=score) for name, score in
-             (("v3.md-0-9", 3.0), ("v2.md-0-9", 2.0), ("none.md-0-9", 1.0))]  # fmt: skip
-    assert list(near_copies(text, shown, CorpusTexts(corpus))) == ["v2.md-0-9"]
-    assert list(near_copies("", shown, CorpusTexts(corpus))) == []
+    assert list(near_copies(text, shown)) == ["v2.md-0-9"]
+    assert list(near_copies("", shown)) == []

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from turnmark.core.untrusted import ellipsize, one_line, rich_line
 from turnmark.evaluation.calls.cost_estimates import usage_words
+from turnmark.evaluation.check.request import SENTENCES_FILE
 from turnmark.evaluation.check.result import CheckResult, QuestionResult, Share
 from turnmark.evaluation.judging.rubrics import EMBEDDED_JUDGE
 
@@ -133,7 +134,8 @@ def _ending(result: CheckResult) -> Iterator[str]:
         yield f"- {note}"
     for role, used in result.usage.items():
         yield f"{role}: {usage_words(used)}"
-    yield f"{result.seconds:.0f} s; everything is in {result.out}, every question in {result.run}/report.html"
+    every = f"{result.run}/report.html" if result.run else f"{result.out}/{SENTENCES_FILE}"
+    yield f"{result.seconds:.0f} s; everything is in {result.out}, every question in {every}"
     if result.other_runs:
         yield f"compare: turnmark compare {' '.join((*result.other_runs, result.run))}"
     elif result.recognised is not None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from turnmark.assistant.types import Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.home import write_atomic
 from turnmark.corpora.text.segmentation import comparable_words
 from turnmark.evaluation.benchmarks import index_questions
 from turnmark.evaluation.check.index_runs import eval_request, open_loaded, synth_request
@@ -24,7 +25,14 @@ from turnmark.evaluation.check.judged_figures import (
     means_of,
     support_judge,
 )
-from turnmark.evaluation.check.request import MAX_FOUND_RANK, CheckManifest, CheckRequest, check_manifest, place
+from turnmark.evaluation.check.request import (
+    MAX_FOUND_RANK,
+    SENTENCES_FILE,
+    CheckManifest,
+    CheckRequest,
+    check_manifest,
+    place,
+)
 from turnmark.evaluation.check.result import CheckResult, QuestionResult, finished_of, share, worst_of
 from turnmark.evaluation.check.sentence_sampling import RemovedSentence, draw_sentences
 from turnmark.evaluation.records import ContextRef, Sample, Summary
@@ -32,22 +40,24 @@ from turnmark.evaluation.runs.benchmark_run import run_plan
 from turnmark.evaluation.runs.judge_setup import judge_problems
 from turnmark.evaluation.runs.plan import Plan
 from turnmark.evaluation.runs.planning import check_specs, plan_run
-from turnmark.evaluation.runs.request_options import make_request
 from turnmark.evaluation.storage.corpus_passages import HIDDEN_SUFFIX, CorpusTexts, span_of
-from turnmark.evaluation.storage.journal import read_records
+from turnmark.evaluation.storage.journal import json_line, read_records
 from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder, now, open_folder, stored_manifest
 from turnmark.evaluation.synth.synthesis_folder import SynthManifest, passage_of
 from turnmark.evaluation.synth.synthesis_run import SynthReport, plan_synthesis, synthesize
-from turnmark.evaluation.tasks.request import EvalRequest, command_line
+from turnmark.evaluation.tasks.request import EvalRequest
 from turnmark.retrieval.index.changed_copy import copy_with_passages
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
+from turnmark.retrieval.types import Hit, Query
 
 UNKNOWN_SHARE = 8 / 30
 """Share of the questions that are asked again with their sections hidden."""
 MIN_COPIED_SHARE = 0.6
 """Minimum share of a section's runs of three words in its near-copy; one word changed in ten leaves .7 of them."""
-QUESTIONS, SENTENCES = "questions", "sentences"
+QUESTIONS = "questions"
+RETRIEVED = 10
+"""Number of passages that are searched for the one without its sentence."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,7 @@ def run_check(checked: CheckPlan) -> tuple[CheckResult, bool]:
         OutputFolder(checked.out, manifest).update_manifest()
         if checked.request.asks_model:
             return _check_answers(checked)
-        return _check_retrieval(checked)
+        return _check_retrieval(checked), False
 
 
 def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: str | None) -> EvalRequest:
@@ -113,16 +123,14 @@ def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: s
     return eval_request(request, index, changed | asked)
 
 
-def _run(
-    checked: CheckPlan, request: EvalRequest, name: str, opened: Callable[[], StoredIndex], spent: Usage
-) -> _CheckRun:
+def _run(checked: CheckPlan, request: EvalRequest, spent: Usage) -> _CheckRun:
     """Run the unfinished samples in a folder of the check, over an index instead of a passage file."""
     made = plan_run(request)
     digest = made.folder.name.rpartition("-")[2]
     made = replace(
         made,
-        folder=checked.out / f"{name}-{digest}",
-        open_corpus=lambda _: open_loaded(checked.retriever, opened()),
+        folder=checked.out / f"answers-{digest}",
+        open_corpus=lambda _: open_loaded(checked.retriever, checked.index),
         elsewhere=spent,
     )
     return _CheckRun(made, *run_plan(made))
@@ -130,7 +138,7 @@ def _run(
 
 @dataclass(frozen=True)
 class _CheckRun:
-    """A finished run over the questions or the sentences."""
+    """A finished run over the questions."""
 
     plan: Plan
     summary: Summary
@@ -144,10 +152,10 @@ class _CheckRun:
 
 def _result(
     checked: CheckPlan,
-    ran: _CheckRun,
     asked: Sequence[QuestionResult],
     notes: Sequence[str],
-    written: SynthReport | None,
+    ran: _CheckRun | None = None,
+    written: SynthReport | None = None,
 ) -> CheckResult:
     known = [*finished_of(asked, "known"), *finished_of(asked, "sentence")]
     asked_hidden = finished_of(asked, "hidden")
@@ -156,7 +164,7 @@ def _result(
     judged = [one for one in answered if one.support is not None]
     compared = [one for one in answered if one.agreement is not None]
     with_model = checked.request.asks_model
-    usage = {**ran.summary.usage}
+    usage = {**ran.summary.usage} if ran else {}
     if written is not None:
         usage = {f"questions, {role}": dict(used) for role, used in written.usage.items()} | usage
     found = share(sum(_is_found(one) for one in known), len(known))
@@ -171,7 +179,7 @@ def _result(
         judge=checked.request.judge if with_model else None,
         retriever=checked.retriever,
         out=str(checked.out),
-        run=str(ran.folder),
+        run=str(ran.folder) if ran else "",
         wanted=checked.request.n,
         found=found,
         answered=share(len(answered), len(known)) if with_model else None,
@@ -187,13 +195,12 @@ def _result(
         usage=usage,
         seconds=round(time.perf_counter() - checked.began, 1),
         notes=tuple(notes),
-        other_runs=tuple(_other_runs(checked.out, ran.folder)),
+        other_runs=tuple(_other_runs(checked.out, ran.folder)) if ran else (),
     )
 
 
 def _other_runs(out: Path, run: Path) -> Iterator[str]:
-    prefix = run.name.partition("-")[0]
-    for path in sorted(out.glob(f"{prefix}-*/summary.json")):
+    for path in sorted(out.glob("answers-*/summary.json")):
         if path.parent != run:
             yield str(path.parent)
 
@@ -211,13 +218,16 @@ def _is_elsewhere(one: QuestionResult) -> bool:
     )
 
 
-def near_copies(text: str, contexts: Sequence[ContextRef], corpus: CorpusTexts) -> Iterator[str]:
-    """Yield the ids of passages that have most of a text, such as the same section in another version of a manual."""
+def near_copies(text: str, passages: Mapping[str, str]) -> Iterator[str]:
+    """Yield the ids of passages that have most of a text, such as the same section in another version of a manual.
+
+    Args:
+        passages: id -> text.
+    """
     wanted = _runs_of_words(text)
-    for ref in contexts:
-        passage = corpus.get(ref.document_id)
-        if passage is not None and len(wanted & _runs_of_words(passage.text)) >= MIN_COPIED_SHARE * len(wanted) > 0:
-            yield ref.document_id
+    for name, other in passages.items():
+        if len(wanted & _runs_of_words(other)) >= MIN_COPIED_SHARE * len(wanted) > 0:
+            yield name
 
 
 def _runs_of_words(text: str) -> frozenset[tuple[str, ...]]:
@@ -242,64 +252,40 @@ def rank_of(contexts: Sequence[ContextRef], relevant: Iterable[str]) -> int | No
 # --- retrieval, without a model --------------------------------------------------------------------------------------
 
 
-def _check_retrieval(checked: CheckPlan) -> tuple[CheckResult, bool]:
+def _check_retrieval(checked: CheckPlan) -> CheckResult:
     request, index = checked.request, checked.index
     left_out = draw_sentences(index, request.n, request.seed)
     if not left_out:
         raise RequestError(f"index {request.index!r}: no passage has a sentence that can be removed for the test")
-    folder = checked.out / SENTENCES
-    sentence_of_passage = {left.passage.id: left.sentence for left in left_out}
     altered = {left.passage.id: left.rest for left in left_out}
-    index_questions.write_searches(folder, index, sentence_of_passage, altered)
-    notes: list[str] = []
-    if len(left_out) < request.n:
-        notes.append(f"{len(left_out)} sentences, not {request.n}: the index has no more that can be left out")
-    embedder = index.manifest.embedder
-    eval_request = make_request(
-        {
-            "benchmark": index_questions.SEARCHES_BENCHMARK,
-            "task": "retrieval",
-            "data": folder,
-            "queries": folder / index_questions.QUERIES,
-            "retriever": checked.retriever,
-            "embedder": embedder.spec if embedder else None,
-            "command": command_line(),
-        },
-        ErrorCollector(),
-    )
-    with tempfile.TemporaryDirectory(prefix="turnmark-check-") as scratch:
-
-        def open_altered() -> StoredIndex:
-            with shown_progress() as progress:
-                return copy_with_passages(index, altered, Path(scratch), progress)
-
-        ran = _run(checked, eval_request, "retrieval", open_altered, Usage())
-    samples, corpus = ran.samples(), index_questions.corpus_of(folder, index)
-    asked: list[QuestionResult] = []
-    for number, left in enumerate(left_out, 1):
-        asked.append(_make_search_result(index, left, samples[index_questions.search_id(number)], corpus))
-    return _result(checked, ran, asked, notes, None), ran.gave_up
+    with tempfile.TemporaryDirectory(prefix="turnmark-check-") as scratch, shown_progress() as progress:
+        copy = copy_with_passages(index, altered, Path(scratch), progress)
+        queries = [Query(text=left.sentence) for left in left_out]
+        hit_lists = open_retriever(checked.retriever, copy).search(queries, RETRIEVED)
+    asked = [_make_search_result(left, hits) for left, hits in zip(left_out, hit_lists, strict=True)]
+    write_atomic(checked.out / SENTENCES_FILE, "".join(map(json_line, asked)))
+    few = f"{len(left_out)} sentences, not {request.n}: the index has no more that can be left out"
+    return _result(checked, asked, [few] if len(left_out) < request.n else [])
 
 
-def _make_search_result(
-    index: StoredIndex, left: RemovedSentence, sample: Sample, corpus: CorpusTexts
-) -> QuestionResult:
-    ids = [context.document_id for context in sample.contexts]
-    rank = rank_of(sample.contexts, (left.passage.id, *near_copies(left.rest.text, sample.contexts, corpus)))
+def _make_search_result(left: RemovedSentence, hits: Sequence[Hit]) -> QuestionResult:
+    shown = [hit.passage for hit in hits]
+    copies = near_copies(left.rest.text, {passage.id: passage.text for passage in shown})
+    contexts = [ContextRef(document_id=hit.passage.id, score=hit.score) for hit in hits]
+    rank = rank_of(contexts, (left.passage.id, *copies))
     one = QuestionResult(
-        id=sample.id,
+        id=left.passage.id,
         kind="sentence",
         question=left.sentence,
         passage=left.passage.id,
         place=place(left.passage),
         text=left.rest.text,
         rank=rank,
-        first=place(passage_of(index, ids[0])) if ids and rank != 1 else "",
-        failed=sample.reason if sample.status != "done" else None,
+        first=place(shown[0]) if shown and rank != 1 else "",
     )
-    if one.failed is not None or _is_found(one):
+    if _is_found(one):
         return one
-    where = f"its passage had rank {rank}" if rank else f"its passage was not among the first {len(ids)}"
+    where = f"its passage had rank {rank}" if rank else f"its passage was not among the first {RETRIEVED}"
     return one.model_copy(update={"why": (where,)})
 
 
@@ -324,7 +310,7 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
     eval_request = _eval_request(request, checked.index, checked.retriever)
     eval_request = eval_request.model_copy(update={"data": folder, "only": tuple(ids)})
     used = report.usage.values() if report is not None else ()
-    ran = _run(checked, eval_request, "answers", lambda: checked.index, sum(map(Usage.model_validate, used), Usage()))
+    ran = _run(checked, eval_request, sum(map(Usage.model_validate, used), Usage()))
     notes: list[str] = []
     if len(tasks) < wanted:
         tried = f" after {report.attempts} tries; questions/rejects.jsonl says why" if report is not None else ""
@@ -341,7 +327,7 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
             asked.append(
                 _make_answer_result(checked.index, task, samples[task.id + suffix], support, agreement, suffix, corpus)
             )
-    return _result(checked, ran, asked, notes, report), ran.gave_up
+    return _result(checked, asked, notes, ran, report), ran.gave_up
 
 
 def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | None, bool]:
@@ -376,8 +362,9 @@ def _make_answer_result(
     """
     source = passage_of(index, task.contexts[0].document_id)
     section = [context.document_id for context in task.contexts]
+    found = {ref.document_id: passage.text for ref in sample.contexts if (passage := corpus.get(ref.document_id))}
     for context in task.contexts:
-        section += near_copies(context.text, sample.contexts, corpus)
+        section += near_copies(context.text, found)
     one = QuestionResult(
         id=sample.id,
         kind="hidden" if suffix else "known",

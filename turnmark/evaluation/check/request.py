@@ -2,9 +2,8 @@
 
     OUT/manifest.json        the index and the numbers that the questions depend on; another request is refused
     OUT/questions/           questions written by a model, in MTRAG's layout (a folder of `synth mtrag`)
-    OUT/sentences/           sentences left out of their passages, in MTRAG's layout
+    OUT/sentences.jsonl      sentences left out of their passages, and where they were found
     OUT/answers-HASH/        a run over the questions, one for each configuration of the assistant
-    OUT/retrieval-HASH/      a run over the sentences, one for each retriever
 
 With `--questions FILE` there is no manifest, and `OUT/answers-HASH/` is a run over the questions of the file.
 
@@ -30,6 +29,7 @@ from turnmark.evaluation.tasks.shared_options import BudgetOption, Concurrency, 
 if TYPE_CHECKING:
     from turnmark.retrieval.search.opened_index import StoredIndex
 
+SENTENCES_FILE = "sentences.jsonl"
 MAX_FOUND_RANK = 3
 """Largest rank at which the right section counts as found; the best models of MTRAG saw three passages."""
 

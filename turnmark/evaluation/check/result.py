@@ -69,7 +69,7 @@ class CheckResult(Record):
     judge: str | None
     retriever: str
     out: str
-    run: str
+    run: str = Field(description="folder of the run over the questions; empty for sentences")
     wanted: int
     found: Share = Field(
         description="right section or a near-copy among the first three, of known questions or sentences"
