@@ -177,10 +177,12 @@ def print_transfer(found: Sequence[Measured]) -> None:
     """Print Kendall's tau per collection, and the configuration that tuning without labels proposes."""
     print("| collection | labeled | made | tau | proposed | gain reported | gain on labels | 95% | p |")
     print("|---|--:|--:|--:|---|--:|--:|---|--:|")
-    taus = []
+    taus, changes = [], []
     for one in found:
         ways = one.rows(WAYS)
-        tau = kendalltau(one.made[ways].mean(axis=1), one.labeled[ways].mean(axis=1)).statistic
+        means = one.made[ways].mean(axis=1), one.labeled[ways].mean(axis=1)
+        changes.append([mean - mean.mean() for mean in means])
+        tau = kendalltau(*means).statistic
         taus.append(tau)
         winner = one.propose(one.made, SEED)
         cells = ["default", "", "", "", ""]
@@ -197,6 +199,8 @@ def print_transfer(found: Sequence[Measured]) -> None:
         sizes = f"{one.labeled.shape[1]} | {one.made.shape[1]}"
         print(f"| {one.name} | {sizes} | {tau:.2f} | {' | '.join(cells)} |")
     print(f"median tau {np.median(taus):.2f} over {len(taus)} collections")
+    made, labeled = (np.concatenate([pair[side] for pair in changes]) for side in (0, 1))
+    print(f"a change of the gain on made questions is {made @ labeled / (made @ made):.1f} times as large on labels")
 
 
 def print_null_runs(found: Sequence[Measured]) -> None:

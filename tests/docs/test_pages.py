@@ -17,6 +17,7 @@ OWN_PAGE = {
     "synth": "docs/data.md", "agreement": "docs/judging.md", "compare": "docs/report.md",
     "report": "docs/report.md", "data": "docs/data.md", "sessions": "docs/chat.md", "chat": "docs/chat.md",
     "index": "docs/documents.md", "doctor": "docs/configuration.md", "check": "docs/check.md",
+    "tune": "docs/check.md",
 }  # fmt: skip
 """The page that documents the flags of a command, other than docs/commands.md."""
 SHARED_FLAGS = {"--json"}

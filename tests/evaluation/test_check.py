@@ -188,7 +188,7 @@ def test_refuses_a_folder_with_another_index_or_number(turnmark, here):
 def test_notes_that_a_small_index_has_fewer_sentences(turnmark, tmp_path):
     (tmp_path / "notes").mkdir()
     for name in ("kettle", "boiler"):
-        words = f"The {name} stands in the hall beside the stairs and is heated in the evening by whoever comes home."
+        words = f"The {name} stands in the hall beside the stairs and is heated by whoever comes."
         more = "Nobody has ever found out " * 8
         (tmp_path / "notes" / f"{name}.md").write_text(f"# The {name}\n\n{words} {more}why.\n", "utf-8")
     build_index(tmp_path / "notes", "small-check", retriever="bm25")

@@ -103,6 +103,11 @@ def test_check_lets_users_talk_and_resumes(here, turnmark):
     assert all(one["exchanges"] for one in result["conversations"])
     again = json.loads(turnmark("check", "demo", "--users", "2", "--json").out)
     assert again["conversations"] == result["conversations"]
+    several = json.loads(turnmark("check", "demo", "--users", "2", "--repeat", "2", "--json").out)
+    assert len(several["conversations"]) == 4
+    reached, always = (several["figures"][name]["mean"] for name in ("user_reached", "always_reached"))
+    assert always == reached  # without a model, a user always hears the same
+    assert several["figures"]["always_reached"]["n"] == 2
     screen = turnmark("check", "demo", "--users", "2").out
     assert "easier to satisfy than people" in screen
     assert "goals that a reply states" in " ".join(screen.split())

@@ -28,6 +28,8 @@ def run(request: CheckRequest, errors: ErrorCollector) -> None:
     sentences are removed from their passages, and retrieval must find these passages.
     """
     request = _over_index(request, errors)
+    if "repeat" in request.typed and request.users is None:
+        errors.add("--repeat needs --users N")
     if request.draft_questions is not None:
         _draft_questions(request, errors)
     elif request.questions is not None:

@@ -49,6 +49,9 @@ class CheckRequest(Request):
     user_model: Annotated[
         str | None, typer.Option(metavar="SPEC", help="Model that words their messages; default: rules", hidden=True)
     ] = None
+    repeat: Annotated[
+        int, Field(ge=1), typer.Option(metavar="K", help="Conversations per simulated user", hidden=True)
+    ] = 1
     draft_questions: Annotated[
         int | None,
         Field(ge=1),

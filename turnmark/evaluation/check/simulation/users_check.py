@@ -19,10 +19,11 @@ from turnmark.core.home import write_atomic
 from turnmark.core.record import Record
 from turnmark.evaluation.check.index_runs import plan_over_index
 from turnmark.evaluation.check.request import CheckRequest
+from turnmark.evaluation.check.result import share
 from turnmark.evaluation.check.simulation.conversation import UserTurn
 from turnmark.evaluation.check.simulation.users import draw_users
-from turnmark.evaluation.check.simulation.users_task import BENCHMARK, FIGURES, SimulatedUsers
-from turnmark.evaluation.records import Sample
+from turnmark.evaluation.check.simulation.users_task import ALWAYS_REACHED, BENCHMARK, FIGURES, SimulatedUsers
+from turnmark.evaluation.records import Sample, Score
 from turnmark.evaluation.runs.benchmark_run import run_plan
 from turnmark.evaluation.runs.plan import Plan
 from turnmark.evaluation.storage.journal import read_records
@@ -33,7 +34,7 @@ class UserFigure(Record):
     """A mean over users, with its interval."""
 
     mean: float
-    n: int = Field(description="number of conversations that it is measured in")
+    n: int = Field(description="number of conversations that it is measured in; `always_reached`: of users")
     ci95: tuple[float, float] | None = Field(description="bootstrap over users, or None if there are too few")
 
 
@@ -93,7 +94,9 @@ def plan_users(request: CheckRequest, errors: ErrorCollector) -> UsersPlan:
     out.mkdir(parents=True, exist_ok=True)
     file = out / "users.jsonl"
     write_atomic(file, "".join(user.model_dump_json() + "\n" for user in users))
-    plan = plan_over_index(request, index, out, {"benchmark": BENCHMARK, "data": file}, errors)
+    plan = plan_over_index(
+        request, index, out, {"benchmark": BENCHMARK, "data": file, "repeat": request.repeat}, errors
+    )
     assert isinstance(plan.task, SimulatedUsers)
     plan.task.user_model = user_model
     return UsersPlan(request, plan, began)
@@ -109,12 +112,14 @@ def run_users(checked: UsersPlan) -> tuple[UsersResult, bool]:
     summary, folder, gave_up = run_plan(plan)
     samples = read_records(folder / "predictions.jsonl", Sample)
     hidden = frozenset(item.id for item in plan.selected(plan.task) if item.task.hidden)
-    conversations = {sample.id: _conversation(sample, sample.id in hidden) for sample in samples}
+    conversations = {(sample.id, sample.repeat): _conversation(sample, sample.id in hidden) for sample in samples}
     figures = {
         name: UserFigure(mean=found.mean, n=found.n, ci95=found.ci95)
         for name in FIGURES
         if (found := summary.metrics.get(name)) and found.mean is not None
     }
+    if request.repeat > 1:
+        figures[ALWAYS_REACHED] = _always_reached(folder, request.repeat)
     return UsersResult(
         index=request.index,
         generator=request.assistant.generator,
@@ -126,6 +131,17 @@ def run_users(checked: UsersPlan) -> tuple[UsersResult, bool]:
         seconds=round(time.perf_counter() - checked.began, 1),
         notes=plan.notes,
     ), gave_up
+
+
+def _always_reached(folder: Path, repeats: int) -> UserFigure:
+    """Return the share of users who reach their goals in each of their conversations, of those without a failed one."""
+    reached: dict[str, list[float]] = {}
+    for score in read_records(folder / "scores.jsonl", Score):
+        if score.metric == "user_reached" and score.value is not None:
+            reached.setdefault(score.id, []).append(score.value)
+    whole = [min(values) == 1 for values in reached.values() if len(values) == repeats]
+    found = share(sum(whole), len(whole))
+    return UserFigure(mean=found.count / max(1, found.n), n=found.n, ci95=found.ci95)
 
 
 def _conversation(sample: Sample, hidden: bool) -> UserConversation:

@@ -72,6 +72,9 @@ FIGURES = {
     "false_answer": "replies that neither refuse nor hedge, about a goal that is hidden",
 }
 """The figures of simulated users, and what each of them means."""
+ALWAYS_REACHED = "always_reached"
+ALWAYS_REACHED_TEXT = "users who reach all of these goals in each of their conversations"
+"""The figure of users who have several conversations."""
 
 CONVERSATION = Metric[ConversationCase](
     names=tuple(FIGURES),
