@@ -42,7 +42,8 @@ ORDER = {
         "compound_qa", "inscoqa", "kiwi", "mtrag", "index_questions",
     ),
     "turnmark.evaluation.check": (
-        "request", "result", "judged_figures", "index_runs", "sentence_sampling", "index_check", "console_report",
+        "request", "result", "judged_figures", "index_runs", "sentence_sampling", "sentence_searches", "index_check",
+        "console_report",
         "own_questions", "simulation", "command",
     ),
     "turnmark.retrieval": (

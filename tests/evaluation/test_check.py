@@ -116,12 +116,17 @@ def test_checks_retrieval_without_a_model(turnmark, here):
     ran = turnmark(*words, "hybrid")
     assert ran.code == 0, ran.err
     assert masked(ran.out, here) == (GOLDEN / "check-retrieval.txt").read_text("utf-8")
-    found = [json.loads(line) for line in (here / "mine/sentences.jsonl").read_text("utf-8").splitlines()]
-    assert len(found) == 8
-    assert f"{sum((one['rank'] or 9) <= 3 for one in found)} of 8" in ran.out
+    (file,) = (here / "mine").glob("sentences-*.json")
+    first = json.loads(file.read_text("utf-8"))
+    assert first["retriever"] == "hybrid"
+    found = sum((one["rank"] or 9) <= 3 for one in first["asked"])
+    assert f"{found} of 8" in ran.out
     other = turnmark.json(*words, "bm25")
-    assert other["found"]["n"] == 8
-    assert [one["question"] for one in other["worst"]] != []
+    (compared,) = other["compared"]
+    assert (compared["retriever"], compared["found"]["count"]) == ("hybrid", found)
+    assert compared["difference"] == (other["found"]["count"] - found) / 8
+    assert compared["ci95"][0] <= compared["difference"] <= compared["ci95"][1]
+    assert f"hybrid found {found} of 8 of the same sentences" in " ".join(turnmark(*words, "bm25").out.split())
 
 
 def test_checks_answers_with_a_model(turnmark, here, server):

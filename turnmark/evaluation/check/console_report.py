@@ -12,8 +12,8 @@ from rich.text import Text
 
 from turnmark.core.untrusted import ellipsize, one_line, rich_line
 from turnmark.evaluation.calls.cost_estimates import usage_words
-from turnmark.evaluation.check.request import SENTENCES_FILE
 from turnmark.evaluation.check.result import CheckResult, QuestionResult, Share
+from turnmark.evaluation.check.sentence_searches import sentences_file
 from turnmark.evaluation.judging.rubrics import EMBEDDED_JUDGE
 
 PASSAGE_CHARACTERS, ANSWER_CHARACTERS = 240, 240
@@ -134,7 +134,12 @@ def _ending(result: CheckResult) -> Iterator[str]:
         yield f"- {note}"
     for role, used in result.usage.items():
         yield f"{role}: {usage_words(used)}"
-    every = f"{result.run}/report.html" if result.run else f"{result.out}/{SENTENCES_FILE}"
+    for other in result.compared:
+        found = f"{other.retriever} found {other.found.count} of {other.found.n} of the same sentences"
+        interval = "" if other.ci95 is None else f", 95% {other.ci95[0]:+.2f} to {other.ci95[1]:+.2f}"
+        p = f"p {other.p:.3f}" if other.p >= 0.001 else "p below .001"
+        yield f"{found}: difference {other.difference:+.2f}{interval}, {p}"
+    every = f"{result.run}/report.html" if result.run else f"{result.out}/{sentences_file(result.retriever)}"
     yield f"{result.seconds:.0f} s; everything is in {result.out}, every question in {every}"
     if result.other_runs:
         yield f"compare: turnmark compare {' '.join((*result.other_runs, result.run))}"

@@ -14,7 +14,6 @@ from pathlib import Path
 from turnmark.assistant.types import Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
-from turnmark.core.home import write_atomic
 from turnmark.corpora.text.segmentation import comparable_words
 from turnmark.evaluation.benchmarks import index_questions
 from turnmark.evaluation.check.index_runs import eval_request, open_loaded, synth_request
@@ -27,21 +26,26 @@ from turnmark.evaluation.check.judged_figures import (
 )
 from turnmark.evaluation.check.request import (
     MAX_FOUND_RANK,
-    SENTENCES_FILE,
     CheckManifest,
     CheckRequest,
     check_manifest,
     place,
 )
-from turnmark.evaluation.check.result import CheckResult, QuestionResult, finished_of, share, worst_of
+from turnmark.evaluation.check.result import CheckResult, QuestionResult, finished_of, is_found, share, worst_of
 from turnmark.evaluation.check.sentence_sampling import RemovedSentence, draw_sentences
+from turnmark.evaluation.check.sentence_searches import (
+    SearchedSentences,
+    compare_sentences,
+    read_sentences,
+    write_sentences,
+)
 from turnmark.evaluation.records import ContextRef, Sample, Summary
 from turnmark.evaluation.runs.benchmark_run import run_plan
 from turnmark.evaluation.runs.judge_setup import judge_problems
 from turnmark.evaluation.runs.plan import Plan
 from turnmark.evaluation.runs.planning import check_specs, plan_run
 from turnmark.evaluation.storage.corpus_passages import HIDDEN_SUFFIX, CorpusTexts, span_of
-from turnmark.evaluation.storage.journal import json_line, read_records
+from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder, now, open_folder, stored_manifest
 from turnmark.evaluation.synth.synthesis_folder import SynthManifest, passage_of
 from turnmark.evaluation.synth.synthesis_run import SynthReport, plan_synthesis, synthesize
@@ -167,7 +171,7 @@ def _result(
     usage = {**ran.summary.usage} if ran else {}
     if written is not None:
         usage = {f"questions, {role}": dict(used) for role, used in written.usage.items()} | usage
-    found = share(sum(_is_found(one) for one in known), len(known))
+    found = share(sum(is_found(one) for one in known), len(known))
     supported = share(sum((one.support or 0.0) >= index_questions.MIN_FAITHFULNESS for one in judged), len(judged))
     agreeing = share(sum((one.agreement or 0.0) >= MIN_AGREEMENT for one in compared), len(compared))
     recognised = share(sum(one.decision == "unknown" for one in hidden), len(hidden))
@@ -203,10 +207,6 @@ def _other_runs(out: Path, run: Path) -> Iterator[str]:
     for path in sorted(out.glob("answers-*/summary.json")):
         if path.parent != run:
             yield str(path.parent)
-
-
-def _is_found(one: QuestionResult) -> bool:
-    return one.rank is not None and one.rank <= MAX_FOUND_RANK
 
 
 def _is_elsewhere(one: QuestionResult) -> bool:
@@ -263,9 +263,12 @@ def _check_retrieval(checked: CheckPlan) -> CheckResult:
         queries = [Query(text=left.sentence) for left in left_out]
         hit_lists = open_retriever(checked.retriever, copy).search(queries, RETRIEVED)
     asked = [_make_search_result(left, hits) for left, hits in zip(left_out, hit_lists, strict=True)]
-    write_atomic(checked.out / SENTENCES_FILE, "".join(map(json_line, asked)))
     few = f"{len(left_out)} sentences, not {request.n}: the index has no more that can be left out"
-    return _result(checked, asked, [few] if len(left_out) < request.n else [])
+    result = _result(checked, asked, [few] if len(left_out) < request.n else [])
+    others = [other for other in read_sentences(checked.out) if other.retriever != checked.retriever]
+    result = result.model_copy(update={"compared": tuple(compare_sentences(asked, other) for other in others)})
+    write_sentences(checked.out, SearchedSentences(retriever=checked.retriever, asked=tuple(asked)))
+    return result
 
 
 def _make_search_result(left: RemovedSentence, hits: Sequence[Hit]) -> QuestionResult:
@@ -283,7 +286,7 @@ def _make_search_result(left: RemovedSentence, hits: Sequence[Hit]) -> QuestionR
         rank=rank,
         first=place(shown[0]) if shown and rank != 1 else "",
     )
-    if _is_found(one):
+    if is_found(one):
         return one
     where = f"its passage had rank {rank}" if rank else f"its passage was not among the first {RETRIEVED}"
     return one.model_copy(update={"why": (where,)})

@@ -2,7 +2,7 @@
 
     OUT/manifest.json        the index and the numbers that the questions depend on; another request is refused
     OUT/questions/           questions written by a model, in MTRAG's layout (a folder of `synth mtrag`)
-    OUT/sentences.jsonl      sentences left out of their passages, and where they were found
+    OUT/sentences-HASH.json  sentences left out of their passages, and where a retriever found them
     OUT/answers-HASH/        a run over the questions, one for each configuration of the assistant
 
 With `--questions FILE` there is no manifest, and `OUT/answers-HASH/` is a run over the questions of the file.
@@ -29,7 +29,6 @@ from turnmark.evaluation.tasks.shared_options import BudgetOption, Concurrency, 
 if TYPE_CHECKING:
     from turnmark.retrieval.search.opened_index import StoredIndex
 
-SENTENCES_FILE = "sentences.jsonl"
 MAX_FOUND_RANK = 3
 """Largest rank at which the right section counts as found; the best models of MTRAG saw three passages."""
 

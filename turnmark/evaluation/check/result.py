@@ -8,6 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from turnmark.core.record import Record
+from turnmark.evaluation.check.request import MAX_FOUND_RANK
 
 QuestionKind = Literal["known", "hidden", "sentence"]
 WORST_SHOWN = 5
@@ -59,6 +60,21 @@ class QuestionResult(Record):
     why: tuple[str, ...] = Field(default=(), description="its faults, in words")
 
 
+def is_found(one: QuestionResult) -> bool:
+    """Return whether the right section of a question, or a near-copy, is among the first passages."""
+    return one.rank is not None and one.rank <= MAX_FOUND_RANK
+
+
+class RetrieverComparison(Record):
+    """The same sentences, searched with another retriever before."""
+
+    retriever: str
+    found: Share
+    difference: float = Field(description="share of found sentences of this retriever minus that of the other one")
+    ci95: tuple[float, float] | None = Field(description="over documents, or None if there are too few")
+    p: float = Field(description="permutation test over documents")
+
+
 class CheckResult(Record):
     """The result of a check, which `--json` prints."""
 
@@ -91,6 +107,9 @@ class CheckResult(Record):
     usage: Mapping[str, Mapping[str, float | None]] = Field(default_factory=dict)
     seconds: float
     notes: tuple[str, ...] = ()
+    compared: tuple[RetrieverComparison, ...] = Field(
+        default=(), description="other retrievers that searched for the same sentences"
+    )
     other_runs: tuple[str, ...] = Field(default=(), description="finished runs over the same questions, to compare")
 
 
