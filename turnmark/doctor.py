@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, requires, version
 from itertools import groupby
+from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from turnmark.assistant.config_files import CONFIG_NAME, ConfigFile, defaults_of, read_config
+from turnmark.assistant.config_files import CONFIG_NAME, PROJECT_NAME, ConfigFile, defaults_of, read_source_file
 from turnmark.core.console import print_json
 from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.extras import EXTRAS, install_command, is_installed
@@ -248,17 +249,22 @@ def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
     variables = sorted(name for name in os.environ if name.startswith("TURNMARK_") and name not in SECRET_VARIABLES)
     detail = f"set: {', '.join(variables)}" if variables else "no TURNMARK_ variable is set"
     findings = [Finding(section, "1 environment", "ok" if variables else "absent", detail)]
-    file, problems = ConfigFile(home() / CONFIG_NAME, {}), dict[str, None]()
-    try:
-        file = read_config()
-        is_there = file.path.exists()
-        content = f"{file.path}: {', '.join(file.content) or 'empty'}" if is_there else f"none at {file.path}"
-        findings.append(Finding(section, "2 file", "ok" if is_there else "absent", content))
-    except (RequestError, OSError) as error:
-        findings.append(Finding(section, "2 file", "broken", str(error)))
+    files: list[ConfigFile] = []
+    problems: dict[str, None] = {}
+    for name, path in (("2 project file", Path(PROJECT_NAME).absolute()), ("3 user file", home() / CONFIG_NAME)):
+        try:
+            source = read_source_file(path, trusted=name == "3 user file")
+        except (RequestError, OSError) as error:
+            findings.append(Finding(section, name, "broken", str(error)))
+            continue
+        if source is None:
+            findings.append(Finding(section, name, "absent", f"none at {path}"))
+        else:
+            findings.append(Finding(section, name, "ok", f"{path}: {', '.join(source.content) or 'empty'}"))
+            files.append(source)
     for command in root.commands:
         try:
-            defaults_of(root, command, file)
+            defaults_of(root, command, files)
         except RequestError as error:
             problems |= dict.fromkeys(error.problems)
     findings += [Finding(section, "mistake", "broken", problem, "correct it") for problem in problems]
@@ -266,11 +272,12 @@ def configuration(root: Any) -> tuple[list[Finding], dict[str, str]]:
     generator = os.environ.get("TURNMARK_GENERATOR", "").strip()
     if generator:
         specs["TURNMARK_GENERATOR"] = generator
-    for table in file.content:
-        for key in ("generator", "judge"):
-            spec = file.table(table).get(key)
-            if isinstance(spec, str):
-                specs[f"{file.path.name}: {table}.{key}"] = spec
+    for source in files:
+        for table in source.content:
+            for key in ("generator", "judge"):
+                spec = source.table(table).get(key)
+                if isinstance(spec, str):
+                    specs[f"{source.path.name}: {table}.{key}"] = spec
     return findings, specs
 
 

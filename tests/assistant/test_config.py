@@ -20,7 +20,7 @@ def config(content: str | bytes) -> Path:
     return path
 
 
-def test_reads_prices() -> None:
+def test_project_prices_override_those_of_the_home(tmp_path, monkeypatch) -> None:
     assert load_prices() == {}
     config(
         '[prices."gpt-4o-mini"]\nprompt = 0.15\ncompletion = 0.60\n'
@@ -34,6 +34,9 @@ def test_reads_prices() -> None:
     }
     assert load_prices() == prices
     assert prices["gpt-4o-mini"].cost(2_000_000, 500_000) == pytest.approx(0.6, rel=1e-12)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "turnmark.toml").write_text('[prices."gpt-4o-mini"]\nprompt = 3\ncompletion = 3\n', encoding="utf-8")
+    assert load_prices() == prices | {"gpt-4o-mini": Price(prompt=3, completion=3)}
 
 
 def test_reports_every_mistake_with_its_field() -> None:

@@ -37,7 +37,7 @@ seen = {}
 for name in sys.argv[1:]:
     options = [one for one in commands()[name].params if "--patience" in one.opts]
     seen[name] = [[one.help, one.metavar, one.default, one.hidden] for one in options]
-values = config_files.defaults_of(root(), "ask", config_files.read_config())
+values = config_files.defaults_of(root(), "ask", config_files.sources())
 seen["file"] = values.get("patience")
 index = tm.Index.build("documents", "notes", retriever="bm25")
 seen["keyword"] = tm.Assistant(index, patience=5).config.patience
@@ -69,8 +69,7 @@ def test_the_documented_settings_are_those_of_the_record() -> None:
 def test_a_new_setting_of_the_record_is_in_every_command_in_files_and_in_python(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "config.toml").write_text("[defaults]\npatience = 3\n", encoding="utf-8")
+    (tmp_path / "turnmark.toml").write_text("[defaults]\npatience = 3\n", encoding="utf-8")
     (tmp_path / "documents").symlink_to(DEMO / "documents")
     monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PYTHONPATH", str(ROOT))

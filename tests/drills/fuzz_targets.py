@@ -79,7 +79,7 @@ def _head(path: Path, size: int = 20_000) -> bytes:
 def _documents(folder: Path) -> dict[str, Target]:
     """Return targets for every kind of document, and for input from other programs."""
     from turnmark.assistant.commands import read_history
-    from turnmark.assistant.config_files import read_config_file
+    from turnmark.assistant.config_files import read_source_file
     from turnmark.assistant.llm.generators.replay import read_script
     from turnmark.assistant.llm.prompts.prompt_files import PROMPTS_FOLDER, read_prompt
     from turnmark.corpora.benchmarks.inspector_raget import read_evaluation
@@ -124,7 +124,7 @@ def _documents(folder: Path) -> dict[str, Target]:
         "histories": ([history], _file(folder / "h.json", read_history)),
         "configuration": (
             [b'[defaults]\nindex = "a"\n[prices."m"]\nprompt = 1\n'],
-            _file(folder / "c.toml", read_config_file),
+            _file(folder / "c.toml", read_source_file),
         ),
         "scripts of replies": ([script], _file(folder / "s.jsonl", read_script)),
         "prompts": (prompts, _file(folder / "t.txt", lambda path: read_prompt("answer", path))),

@@ -1,15 +1,16 @@
-"""The configuration file as defaults: what comes first, mistakes with their fields."""
+"""The configuration files as defaults: what comes first, what a project may not say, mistakes with their fields."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import typer
 
 from tests.conftest import DEMO
 from turnmark.app import app
-from turnmark.assistant.config_files import COMMANDS, COMMON_KEYS, defaults_of, options, read_config
+from turnmark.assistant.config_files import COMMANDS, COMMON_KEYS, defaults_of, options, sources
 from turnmark.core.errors import RequestError
 from turnmark.core.home import home
 
@@ -28,8 +29,14 @@ def user(text):
     return path
 
 
+def project(text):
+    path = Path("turnmark.toml").absolute()
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
 def found(command):
-    return defaults_of(ROOT_COMMAND, command, read_config())
+    return defaults_of(ROOT_COMMAND, command, sources())
 
 
 def problems(command="eval"):
@@ -45,20 +52,24 @@ def test_every_command_with_flags_may_have_a_table_and_each_default_is_a_flag():
     assert set(COMMON_KEYS) <= set().union(*flags.values())
 
 
-def test_the_table_of_a_command_counts_before_the_defaults():
+def test_the_project_counts_before_the_user_and_a_command_before_the_defaults():
     user(
         '[defaults]\nindex = "u"\nretriever = "bm25"\nconcurrency = 2\n[eval]\nlimit = 1\nseed = 4\n'
         '[search]\nretriever = "dense"\ntop-k = 3\n[index.build]\nretriever = "hybrid"\n'
     )
     assert found("search") == {"index": ["u"], "retriever": "dense", "top_k": "3"}
     assert found("index") == {"build": {"retriever": "hybrid"}}
+    path = project('[defaults]\nindex = "p"\nretriever = "conversational"\n[eval]\nlimit = 3\n')
+    assert found("ask") == {"index": ["p"], "retriever": "conversational"}
+    assert found("search") == {"index": ["p"], "retriever": "conversational", "top_k": "3"}
+    assert found("eval") == {"retriever": "conversational", "concurrency": "2", "limit": "3", "seed": "4"}
+    path.rename(path.parent.parent / "turnmark.toml")  # one above the working folder is not read
     assert found("ask") == {"index": ["u"], "retriever": "bm25"}
-    assert found("eval") == {"retriever": "bm25", "concurrency": "2", "limit": "1", "seed": "4"}
 
 
-def test_a_flag_counts_before_the_environment_before_a_file(in_demo_home, turnmark, monkeypatch, request):
-    path = user('[search]\nindex = "demo"\nretriever = "bm25"\ntop-k = 2\n')
-    request.addfinalizer(path.unlink)  # the home is shared with other tests
+@pytest.mark.usefixtures("in_demo_home")
+def test_a_flag_counts_before_the_environment_before_a_file(turnmark, monkeypatch):
+    project('[search]\nindex = "demo"\nretriever = "bm25"\ntop-k = 2\n')
     first = turnmark.json("search", "ginger")
     assert (first["retriever"], len(first["hits"])) == ("bm25", 2)
     monkeypatch.setenv("TURNMARK_INDEX", "nowhere")
@@ -91,6 +102,28 @@ def test_every_mistake_has_its_file_and_field():
     assert problems("index") == [f"{path}: index.build: a table was expected"]
 
 
+@pytest.mark.parametrize(
+    ("table", "line"),
+    [
+        ("defaults", 'generator = "python:os:system"'), ("defaults", 'generator = "llama-index:a.b:c"'),
+        ("eval", 'generator = "openai:m@http://elsewhere/v1"'),
+        ("defaults", 'generator = "openai:m?api_key_env=AWS_SECRET_ACCESS_KEY"'),
+        ("defaults", 'judge = ["extractive", "openai:m@http://elsewhere/v1"]'),
+        ("eval", 'retriever = "chroma+http://elsewhere:8000"'),
+        ("serve", 'host = "0.0.0.0"'), ("serve", "port = 80"),
+    ],
+)  # fmt: skip
+def test_a_projects_file_may_not_open_doors_name_code_or_say_where_keys_go(table, line):
+    command = table if table == "serve" else "eval"
+    path = project(f"[{table}]\n{line}\n")
+    (message,) = problems(command)
+    assert message.startswith(f"{path}: {table}.")
+    assert "a project's file may not" in message
+    path.unlink()
+    user(f"[{table}]\n{line}\n")
+    found(command)
+
+
 def test_a_retrieval_takes_a_generator_only_if_it_writes_queries_and_never_a_judge(turnmark):
     data = DEMO / "mt-rag-benchmark"
     words = ("eval", "mtrag", "--task", "retrieval", "--data", data, "--retriever", "bm25", "--dry-run", "--query")
@@ -106,7 +139,7 @@ def test_a_retrieval_takes_a_generator_only_if_it_writes_queries_and_never_a_jud
 
 
 def test_help_and_doctor_work_with_a_broken_file(turnmark):
-    path = user("[defaults\n")
+    path = project("[defaults\n")
     turnmark.ok("eval", "--help")
     ran = turnmark("doctor")
     assert (ran.code, "not TOML" in ran.out) == (1, True)

@@ -38,7 +38,9 @@ def test_complete_installation_is_healthy(turnmark):
     assert rows["models", "minilm (bundled)"]["detail"].endswith("SHA-256 4589e8cef7eb… as expected")
     assert rows["indexes", "demo"]["detail"].endswith(" passages")
     assert rows["endpoints", "none"]["state"] == "absent"
-    assert states(rows, "configuration") == {"1 environment": "ok", "2 file": "absent"}
+    assert states(rows, "configuration") == {
+        "1 environment": "ok", "2 project file": "absent", "3 user file": "absent",
+    }  # fmt: skip
     ran = turnmark.ok("doctor")
     assert "everything that is needed is installed and works" in ran.out
 
@@ -65,7 +67,7 @@ def test_unreadable_home_is_broken_and_the_other_checks_run(turnmark, tmp_path, 
     assert code == 1
     assert rows["state", "files"]["state"] == "broken"
     assert "set TURNMARK_HOME to another folder" in rows["state", "files"]["advice"]
-    assert rows["configuration", "2 file"]["state"] == "broken"
+    assert rows["configuration", "3 user file"]["state"] == "broken"
     assert rows["models", "minilm (bundled)"]["state"] == "ok"
 
 

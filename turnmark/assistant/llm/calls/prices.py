@@ -1,4 +1,4 @@
-"""Read the prices of models from the configuration file, and parse budgets."""
+"""Read the prices of models from the configuration files, and parse budgets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
-from turnmark.assistant.config_files import read_config
+from turnmark.assistant.config_files import sources
 from turnmark.core.errors import RequestError
 from turnmark.core.record import Record, mistakes_in
 from turnmark.core.specs import parse_spec
@@ -36,21 +36,22 @@ _PRICES = TypeAdapter(dict[str, Price])
 
 
 def load_prices() -> dict[str, Price]:
-    """Return the prices in the configuration file, by name of a model or by spec in normal form."""
-    file = read_config()
-    problems = list(file.problems())
+    """Return the prices in the configuration files, by name of a model or by spec in normal form."""
+    problems: list[str] = []
     prices: dict[str, Price] = {}
-    try:
-        prices = _PRICES.validate_python(file.table("prices"), strict=True)
-    except ValidationError as error:
-        problems += [f"{file.path}: prices.{mistake}" for mistake in mistakes_in(error)]
+    for file in reversed(sources()):  # the first file takes precedence
+        problems += file.problems()
+        try:
+            prices |= _PRICES.validate_python(file.table("prices"), strict=True)
+        except ValidationError as error:
+            problems += [f"{file.path}: prices.{mistake}" for mistake in mistakes_in(error)]
     if problems:
         raise RequestError(problems)
     return {_normalize_spec(name): price for name, price in prices.items()}
 
 
 def price_of(spec: str, prices: Mapping[str, Price]) -> Price | None:
-    """Return the price of a generator, or None if the file contains none.
+    """Return the price of a generator, or None if the files contain none.
 
     It is looked up by the spec, the spec without options, the spec without options and URL, and then the model.
     """
