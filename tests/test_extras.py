@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import DEMO, ROOT
 from tests.patience import PATIENCE
 from turnmark.core import extras
-from turnmark.core.extras import ALL, EXTRAS, is_installed
+from turnmark.core.extras import EXTRAS, is_installed
 
 NEEDED = {module.partition(".")[0] for extra in EXTRAS.values() for module in extra.modules}
 BLOCKED = sorted(NEEDED - {"opentelemetry"})
@@ -111,6 +111,6 @@ def test_an_extra_with_one_module_missing_is_not_installed(monkeypatch):
 
 def test_declares_the_packages_of_each_extra():
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
-    assert declared.keys() - {ALL, "bench", "dev"} == EXTRAS.keys()
-    [everything] = declared[ALL]
+    assert declared.keys() - {"all", "bench", "dev"} == EXTRAS.keys()
+    [everything] = declared["all"]
     assert set(everything.partition("[")[2].rstrip("]").split(",")) == EXTRAS.keys() - {"vllm"}

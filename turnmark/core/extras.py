@@ -6,13 +6,9 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from turnmark.core.errors import RequestError
-
-ExtraName = Literal[
-    "torch", "chroma", "llama-index", "elasticsearch", "ray", "vllm", "local", "ocr", "ragas", "bertscore", "otel"
-]
 
 
 class Extra(NamedTuple):
@@ -22,7 +18,7 @@ class Extra(NamedTuple):
     adds: str
 
 
-EXTRAS: dict[ExtraName, Extra] = {
+EXTRAS: dict[str, Extra] = {
     "local": Extra(("openvino_genai",), "a small language model in the same process (`local:`)"),
     "ocr": Extra(("rapidocr", "onnxruntime"), "reading scanned pages of PDFs"),
     "torch": Extra(
@@ -34,16 +30,11 @@ EXTRAS: dict[ExtraName, Extra] = {
     "elasticsearch": Extra(("elasticsearch",), "searching your own Elasticsearch index"),
     "ray": Extra(("ray",), "embedding and answering on a Ray cluster"),
     "vllm": Extra(("vllm",), "starting a vLLM server; needs a GPU"),
-    "otel": Extra(
-        ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"), "tracing over OpenTelemetry"
-    ),
-    "bertscore": Extra(
-        ("bert_score",), "BERTScore as a judge; its model is a separate download of about 3 GB"
-    ),
+    "otel": Extra(("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http"), "tracing over OpenTelemetry"),
+    "bertscore": Extra(("bert_score",), "BERTScore as a judge; its model is a separate download of about 3 GB"),
     "ragas": Extra(("ragas", "langchain_core"), "RAGAS's own faithfulness metric as a judge"),
-}  # fmt: skip
-ALL = "all"
-"""The extra that installs every other one, except for `vllm`."""
+}
+"""Extra -> its modules and what it adds. `all` installs all of them except for `vllm`."""
 
 
 def install_command(extra: str) -> str:
@@ -51,7 +42,7 @@ def install_command(extra: str) -> str:
     return f'pip install "turnmark[{extra}]"'
 
 
-def is_installed(extra: ExtraName) -> bool:
+def is_installed(extra: str) -> bool:
     """Return whether the modules of an extra are there. None of them is imported."""
     return all(map(_is_there, EXTRAS[extra].modules))
 
@@ -63,18 +54,11 @@ def _is_there(module: str) -> bool:
         return False
 
 
-def require_extra(extra: ExtraName, part: str) -> None:
-    """Raise MissingExtra if an extra is not installed.
+def require_extra(extra: str, part: str) -> None:
+    """Raise RequestError if an extra is not installed.
 
     Args:
         part: what needs it, e.g. `reranker 'cross'`.
     """
     if not is_installed(extra):
-        raise MissingExtra(part, extra)
-
-
-class MissingExtra(RequestError):
-    """The packages of an optional extra are not installed."""
-
-    def __init__(self, part: str, extra: ExtraName) -> None:
-        super().__init__(f"{part} needs packages that are not installed: {install_command(extra)}")
+        raise RequestError(f"{part} needs packages that are not installed: {install_command(extra)}")

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from turnmark.core.errors import RequestError, unknown_name
-from turnmark.core.extras import ExtraName, require_extra
+from turnmark.core.extras import require_extra
 
 _NAME = re.compile(r"^[a-z][a-z0-9-]*")
 # Up to the last "@", since a password may contain any character.
@@ -103,7 +103,7 @@ class Entry:
 
     target: str
     summary: str
-    extra: ExtraName | None = None
+    extra: str = ""
 
 
 class Registry:

@@ -123,8 +123,7 @@ def open_bert(model: str | None = None) -> Bert:
             the published model.
 
     Raises:
-        MissingExtra: the package bert-score is not installed.
-        RequestError: the model is not on this machine.
+        RequestError: the package bert-score is not installed, or the model is not on this machine.
     """
     require_extra("bertscore", "BERTScore")
     if model is None or model == PUBLISHED_MODEL:

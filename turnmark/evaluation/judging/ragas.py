@@ -44,7 +44,7 @@ def ragas_rubrics() -> tuple[Rubric, ...]:
     """Return the rubrics of a judge `ragas:JUDGE`.
 
     Raises:
-        MissingExtra: the package ragas is not installed.
+        RequestError: the package ragas is not installed.
     """
     require_extra("ragas", "judge 'ragas'")
     os.environ.update(_QUIET)  # the package reads them once, at its first import
