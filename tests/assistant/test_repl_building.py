@@ -141,7 +141,7 @@ def test_status_tells_phase_count_and_time_left(monkeypatch):
     status.start("reading", None)
     status.advance(3)
     status.tell("reading manual.pdf, page 3 of 90")
-    assert status.describe() == "building the index: reading 3, reading manual.pdf, page 3 of 90"
+    assert status.describe() == "building the index: reading 3, manual.pdf, page 3 of 90"
     status.start("embedding", 1000)
     status.advance(250)
     assert status.describe() == "building the index: embedding 250 of 1,000"

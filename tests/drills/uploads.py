@@ -41,8 +41,6 @@ REFUSED_NAMES = (
     "x.tar.gz",
     "x.html\0.exe",
     "passwd",
-    "x.md/",
-    "x.md ",
 )
 
 

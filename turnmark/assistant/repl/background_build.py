@@ -61,7 +61,8 @@ class BuildStatus:
                 line += f", {max(0, self._total - self._done) * seconds / self._done:.0f} s left"
         elif self._done:
             line += f" {self._done:,}"
-        return f"{line}, {self._note}" if self._note else line
+        note = self._note.removeprefix(f"{self._phase} ")
+        return f"{line}, {note}" if note else line
 
 
 class BackgroundBuild:
