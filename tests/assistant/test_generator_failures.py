@@ -213,3 +213,13 @@ def test_an_endpoint_that_cannot_be_reached_has_a_reason(url, reason):
         error = failure(open_generator(f"openai:tiny@{address}?retries=0"))
     assert error.kind == "unavailable"
     assert reason in str(error)
+
+
+def test_port_that_refuses_is_asked_once_unless_it_answered_before():
+    error = failure(open_generator("openai:tiny@http://127.0.0.1:9/v1?retries=3"))
+    assert (error.usage.calls, "the connection is refused" in str(error)) == (1, True)
+    with ScriptedServer(Say("Fine.")) as server:
+        generator = open_generator(f"openai:tiny@{server.url}?retries=1")
+        assert generator is not None
+        generator.complete(ASK)
+    assert failure(generator).usage.calls == 2, "a server that was there may come back"

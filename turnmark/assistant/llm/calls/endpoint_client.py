@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from turnmark.assistant.llm.calls.cancellation import report_wait
-from turnmark.assistant.llm.calls.endpoint_faults import CONNECT_SECONDS, NO_QUOTA, error_message, without_pictures
+from turnmark.assistant.llm.calls.endpoint_faults import (
+    CONNECT_SECONDS,
+    NO_QUOTA,
+    error_message,
+    is_refused,
+    without_pictures,
+)
 from turnmark.assistant.llm.calls.protocols import ON_RATE_LIMIT
 from turnmark.core.untrusted import excerpt
 
@@ -75,12 +83,17 @@ def client_of(url: str, key: str, retries: int) -> AsyncOpenAI:
     import httpx
     import openai
 
+    reached: list[bool] = []
+
+    async def note_reached(_: Any) -> None:
+        reached[:] = [True]
+
     trust_env = not is_local_url(url)  # a proxy from the environment cannot reach this machine's loopback
     http = openai.DefaultAsyncHttpx2Client(
         trust_env=trust_env,
         # HTTPX uses certifi's certificate authorities; HTTPX2 uses the system's, which a small container lacks.
         verify=httpx.create_ssl_context(trust_env=trust_env),
-        event_hooks={"request": [_on_request], "response": [_on_response]},
+        event_hooks={"request": [_on_request], "response": [_on_response, note_reached]},
     )
     client = openai.AsyncOpenAI(
         api_key=key or _NO_KEY,
@@ -89,16 +102,24 @@ def client_of(url: str, key: str, retries: int) -> AsyncOpenAI:
         timeout=openai.Timeout(None, connect=CONNECT_SECONDS),
         http_client=http,
     )
-    _report_retries(client)
+    _report_retries(client, reached)
     _ = client.chat.completions  # loads its modules now, not within the first call's deadline
     return client
 
 
-def _report_retries(client: Any) -> None:
-    """Let a client report how long it waits before it retries a request."""
+def _report_retries(client: Any, reached: Sequence[bool]) -> None:
+    """Let a client report how long it waits before it retries a request.
+
+    A connection that is refused is not retried unless the endpoint was reached before: nothing listens there.
+    """
+    import openai
+
     wait_before_retry = client._calculate_retry_timeout
 
     def reported(*args: Any, **options: Any) -> float:
+        error = sys.exception()
+        if not reached and is_refused(error):
+            raise openai.APIConnectionError(request=getattr(error, "request", None)) from error  # type: ignore[arg-type]
         seconds = float(wait_before_retry(*args, **options))
         tally = TALLY.get()
         report_wait(seconds, tally.problem if tally else "")

@@ -128,6 +128,11 @@ def _connection_fault(error: BaseException) -> str:
     return "the connection failed"
 
 
+def is_refused(error: BaseException | None) -> bool:
+    """Return whether nothing listens at the port of an endpoint."""
+    return any(isinstance(cause, ConnectionRefusedError) for cause in _causes(error))
+
+
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
