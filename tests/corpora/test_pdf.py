@@ -18,6 +18,7 @@ from turnmark.core.home import home
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import isolation, read_source
 from turnmark.corpora.readers.common.prose import Unreadable
+from turnmark.corpora.readers.pdf import document as pdf_document
 from turnmark.corpora.readers.pdf.document import read, read_pdf
 from turnmark.corpora.readers.pdf.extraction import ocr, page_text
 from turnmark.corpora.readers.pdf.extraction.right_to_left import reading_order
@@ -695,7 +696,8 @@ def test_caches_ocr_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_reports_scanned_pages_without_ocr(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ocr, "is_installed", lambda _: False)
+    for module in (ocr, pdf_document):
+        monkeypatch.setattr(module, "is_installed", lambda _: False)
     scan(tmp_path / "scan.pdf", ["The mill has three gates."], ["The keeper has 14 keys."])
     with pytest.raises(
         Unreadable, match="without text on its 2 pages, so probably scanned; run OCR on it first, or pip"
