@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.console import Console
 
+from tests.conftest import ROOT
 from tests.evaluation.reported import DEMO, SAMPLES, SUMMARY, golden, metric, write_run
 from turnmark.core.errors import RequestError
 from turnmark.core.home import write_json
@@ -24,6 +25,7 @@ from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, S
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.finished_runs import RunCollection, StoredRun, read_run, scores, why_not_done
 from turnmark.evaluation.report.html_page import round_scale
+from turnmark.evaluation.report.metric_meanings import metric_meaning
 from turnmark.evaluation.report.output_formats import draw, markdown, show_report, show_run
 from turnmark.evaluation.report.overview import describe_run, overview
 
@@ -305,3 +307,36 @@ def test_texts_of_the_data_are_inert_on_a_terminal(tmp_path):
     # data, specs, reason, dimension, value, role, price, seconds, note
     assert text.count("[bold red]x[/] abc␤forged␤line [/nonsense]") == 9
     assert "3 queries, 1 failed" in text
+
+
+def test_report_explains_each_metric_in_a_sentence(stored_run, turnmark):
+    shown = turnmark.ok("report", str(stored_run), "--explain").out
+    assert "rouge_l.word" in shown
+    assert "longest common sequence of words" in " ".join(shown.split())
+    assert "What the metrics mean" not in turnmark.ok("report", str(stored_run)).out
+
+
+@pytest.mark.parametrize(
+    ("name", "meaning"),
+    [
+        ("ndcg@5", "how high the relevant passages are among the first k, 1 if they come first"),
+        ("rl_f[embedded].idk[embedded]",
+         "share of the claims of the answer that its passages support; estimated without a model; where no answer "
+         "exists, saying so counts as right; estimated without a model"),
+        ("part_coverage.q1@2", "share of the sub-questions that the reply answers"),
+        ("somebody's own", ""),
+    ],
+)  # fmt: skip
+def test_variant_of_a_metric_has_its_meaning_and_that_of_its_endings(name, meaning):
+    assert metric_meaning(name) == meaning
+
+
+def test_every_metric_of_the_frozen_runs_has_a_meaning():
+    rows = (
+        json.loads(line)
+        for path in (ROOT / "tests/frozen/runs").glob("*.jsonl")
+        for line in path.read_text(encoding="utf-8").splitlines()
+    )
+    names = {row[2] for row in rows if isinstance(row, list) and len(row) == 8 and isinstance(row[1], int)}
+    assert len(names) > 60
+    assert [name for name in sorted(names) if not metric_meaning(name)] == []

@@ -39,6 +39,7 @@ def report_command(
             "Write a page where people rate the runs' answers blind, or review a synthesized set, e.g. rate.html",
         ),
     ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Say in a sentence what each metric means")] = False,
     as_json: Json = False,
 ) -> None:
     """Show finished runs with means, breakdowns and published figures, as tables, Markdown, a page or JSON."""
@@ -77,7 +78,7 @@ def report_command(
     from turnmark.evaluation.report.overview import MAX_METRICS_ON_SCREEN, describe
 
     console = Console()
-    for number, document in enumerate(describe(stored, MAX_METRICS_ON_SCREEN)):
+    for number, document in enumerate(describe(stored, MAX_METRICS_ON_SCREEN, explain=explain)):
         if number:
             console.print()
         show_report(document, console)

@@ -44,7 +44,7 @@ def write_html(stored: Sequence[RunCollection], path: Path) -> Path:
     runs = name_runs(stored)
     page = render_page(
         "report",
-        describe(stored, _BREAKDOWN_METRICS, apart=True),
+        describe(stored, _BREAKDOWN_METRICS, apart=True, explain=True),
         script=(_HERE / "page.js").read_text(encoding="utf-8"),
         opening=_markup(_DATA_TAG),
         samples=any((run.path / "predictions.jsonl").is_file() for _, run in runs),

@@ -45,20 +45,27 @@ class ReportSection:
     name: str = ""
 
 
-def describe(stored: Sequence[RunCollection], metrics: int = MAX_METRICS, apart: bool = False) -> list[ReportSection]:
+def describe(
+    stored: Sequence[RunCollection], metrics: int = MAX_METRICS, apart: bool = False, explain: bool = False
+) -> list[ReportSection]:
     """Return the overview of several runs, if any, then a section for each run; the arguments as in `describe_run`."""
     sections: list[ReportSection] = []
     together = overview(stored)
     if together:
         sections.append(together)
     for name, run in name_runs(stored):
-        section = describe_run(run.summary, run.path, metrics, apart=apart)
+        section = describe_run(run.summary, run.path, metrics, apart=apart, explain=explain)
         sections.append(replace(section, name=name))
     return sections
 
 
 def describe_run(
-    summary: Summary, run: Path, metrics: int = MAX_METRICS, full: bool = True, apart: bool = False
+    summary: Summary,
+    run: Path,
+    metrics: int = MAX_METRICS,
+    full: bool = True,
+    apart: bool = False,
+    explain: bool = False,
 ) -> ReportSection:
     """Describe one run.
 
@@ -67,6 +74,7 @@ def describe_run(
         metrics: maximum metrics of the breakdowns.
         full: include breakdowns, judges and every table of the paper; False: only the first table of the paper.
         apart: make a table of breakdowns for each metric.
+        explain: add what each metric means.
     """
     papers = paper_tables([("this run", summary)])
     shown = [tables.means(summary), *papers[:1]]
@@ -76,7 +84,7 @@ def describe_run(
         shown += fold_tables(papers[1:])
         shown += breakdowns[:1]
         shown += fold_tables([*breakdowns[1:], tables.judges(summary)])
-    shown += fold_tables([tables.usage(summary)])
+    shown += fold_tables([tables.usage(summary), *([tables.meanings(summary)] if explain else [])])
     return ReportSection(
         tables.headline(summary),
         tuple(shown),

@@ -13,6 +13,7 @@ from typing import Literal
 from turnmark.evaluation.metric_style import DEFAULT_STYLE
 from turnmark.evaluation.model_names import with_snapshots
 from turnmark.evaluation.records import Metrics, MetricSummary, Summary
+from turnmark.evaluation.report.metric_meanings import metric_meaning
 from turnmark.evaluation.scores.cluster_statistics import MIN_BOOTSTRAP_CLUSTERS, MIN_CLUSTERS
 from turnmark.evaluation.tasks.declarations import name_clusters
 
@@ -245,6 +246,13 @@ def means(summary: Summary) -> Table:
             cells.append(metric.shown.text(metric.spread))
         rows.append(ReportRow(tuple(cells), "below" if below else "plain", dot_of(metric), full=name))
     return Table("Means", make_columns(["metric"], heads), tuple(rows), tuple(_clusters_line(summary)))
+
+
+def meanings(summary: Summary) -> Table:
+    """Return a table with the meaning of each metric that has one."""
+    known = {name: metric_meaning(name) for name in summary.metrics}
+    rows = tuple(ReportRow((name, meaning)) for name, meaning in known.items() if meaning)
+    return Table("What the metrics mean", make_columns(["metric", "meaning"]), rows)
 
 
 def _clusters_line(summary: Summary) -> Iterator[str]:
