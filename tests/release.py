@@ -31,8 +31,8 @@ from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 QUESTIONS = (ROOT / "turnmark" / "corpora" / "demo" / "questions.txt").read_text(encoding="utf-8")
-NOT_TYPED = ("--generator", "model get")
-"""What is in commands of README.md that ask a model or fetch one."""
+NOT_TYPED = ("--generator", "model get", "mine.csv")
+"""What is in commands of README.md that ask a model, fetch one, or read a file of the reader."""
 
 
 def built(out: Path) -> tuple[Path, Path]:
