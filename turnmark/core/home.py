@@ -41,6 +41,17 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def sha256_between(path: Path, start: int, end: int) -> str:
+    """Return the SHA-256 of a file's bytes from `start` to before `end`, or to the end of a shorter file."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        file.seek(start)
+        while start < end and (piece := file.read(min(1 << 20, end - start))):
+            digest.update(piece)
+            start += len(piece)
+    return digest.hexdigest()
+
+
 def write_atomic(path: Path, text: str) -> None:
     """Write a text file such that readers see either the old or the new content, never a part; flush it to disk."""
     path.parent.mkdir(parents=True, exist_ok=True)

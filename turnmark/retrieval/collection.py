@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from turnmark.core.errors import RequestError
 from turnmark.corpora.tables.markdown_tables import cell_bars, cells_of, row_text
-from turnmark.corpora.text.segmentation import CJK, combining_marks, fold_name
+from turnmark.corpora.text.segmentation import UNSPACED_LETTER, combining_marks, fold_name
 from turnmark.corpora.types import without_continued
 from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.storage.joint_passages import Passages
@@ -31,8 +31,6 @@ MAX_PATTERN_CHARACTERS = 200
 """Maximum length of the words or the expression."""
 MAX_LINES_PER_DOCUMENT = 20
 """Maximum number of returned lines per document."""
-# Chinese, Japanese, Thai, Lao, Burmese and Khmer do not separate words by spaces.
-_UNSPACED_SCRIPT = re.compile(f"[{CJK}\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 _MARKUP = str.maketrans("", "", "*_`\\")
 _SLASHED_PATTERN = re.compile(r"/(.+)/", re.DOTALL)
 _RECURSIVE_PATTERN = re.compile(r"\(\?(?:R|[+-]?\d|&|P>)")  # could use up the memory before the time limit
@@ -266,8 +264,8 @@ def _finder_of(wanted: str) -> Finder:
 
 def _words_finder(wanted: str) -> Finder:
     parts = fold_name(wanted).split()
-    before = "" if _UNSPACED_SCRIPT.match(parts[0][0]) else rf"(?<![\w{combining_marks()}])"
-    after = "" if _UNSPACED_SCRIPT.match(parts[-1][-1]) else rf"(?![\w{combining_marks()}])"
+    before = "" if UNSPACED_LETTER.match(parts[0][0]) else rf"(?<![\w{combining_marks()}])"
+    after = "" if UNSPACED_LETTER.match(parts[-1][-1]) else rf"(?![\w{combining_marks()}])"
     pattern = re.compile(before + r"\s+".join(map(re.escape, parts)) + after)
 
     def find(text: str) -> Iterator[int]:

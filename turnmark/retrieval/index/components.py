@@ -5,7 +5,6 @@ The manifest says which components an index has. A component is a file or a fold
 
 from __future__ import annotations
 
-import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 
 from turnmark.core.console import Progress
 from turnmark.core.errors import TurnmarkError
-from turnmark.core.home import check_name, file_sha256
+from turnmark.core.home import check_name, file_sha256, sha256_between
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.index.encoded_values import APPENDED_FILES
 from turnmark.retrieval.index.generation import Generation, has_foreign_changes, manifest_key, picture_key
@@ -107,7 +106,7 @@ def verify_index(index: StoredIndex) -> list[str]:
             if not problems:
                 problems = list(check(index))
         return problems
-    except TurnmarkError as error:
+    except (TurnmarkError, OSError) as error:
         return [str(error)]
 
 
@@ -131,7 +130,7 @@ def _changed_files(index: StoredIndex) -> Iterator[str]:
     names = {*APPENDED_FILES, rows_file(manifest.revision), tables_file(manifest.tables)}
     damaged: set[str] = set()
     for name, start, end, digest in index.store.select('SELECT * FROM sums ORDER BY "file", "start"'):
-        if name in names and name not in damaged and _sum_of(index.files / name, start, end) != digest:
+        if name in names and name not in damaged and sha256_between(index.files / name, start, end) != digest:
             damaged.add(name)
             yield f"{name} is damaged: its SHA-256 differs from the one in {PASSAGES_FILE}"
     for key, digest in stored.items():
@@ -139,20 +138,6 @@ def _changed_files(index: StoredIndex) -> Iterator[str]:
             path = index.files / "pictures" / key.removeprefix(picture_key(""))
             if not path.is_file() or file_sha256(path) != digest:
                 yield f"pictures/{path.name} is damaged: its SHA-256 differs from the one in {PASSAGES_FILE}"
-
-
-def _sum_of(path: Path, start: int, end: int) -> str:
-    """Return the SHA-256 of a part of a file, or "" if it cannot be read."""
-    digest = hashlib.sha256()
-    try:
-        with path.open("rb") as file:
-            file.seek(start)
-            while start < end and (piece := file.read(min(1 << 20, end - start))):
-                digest.update(piece)
-                start += len(piece)
-    except OSError:
-        return ""
-    return digest.hexdigest()
 
 
 def _differing_documents(index: StoredIndex) -> Iterator[str]:

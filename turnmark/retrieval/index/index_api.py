@@ -41,6 +41,8 @@ class Index(SearchableIndex):
     """
 
     def __init__(self, parts: Sequence[StoredIndex], problems: Sequence[Problem] = ()) -> None:
+        if not parts:
+            raise RequestError("no index is given; name one, or several")
         manifests = [part.manifest for part in parts]
         check_comparable(manifests)
         super().__init__(manifests[0] if len(manifests) == 1 else joint_manifest(manifests))
@@ -97,11 +99,9 @@ class Index(SearchableIndex):
         Raises:
             RequestError: names every index that is missing or cannot be searched together with the first.
         """
-        listed = [name for text in names for name in split_names(text)]
-        if not listed:
-            raise RequestError("no index is given; name one, or several")
         errors = ErrorCollector()
-        opened = [errors.collect(open_index, name) for name in dict.fromkeys(listed)]
+        listed = dict.fromkeys(name for text in names for name in split_names(text))
+        opened = [errors.collect(open_index, name) for name in listed]
         errors.raise_all()
         parts = [index for index in opened if index is not None]
         for note in filter(None, map(describe_pending, parts)):
@@ -111,10 +111,7 @@ class Index(SearchableIndex):
     @classmethod
     def join(cls, indexes: Sequence[Index]) -> Index:
         """Return an index that searches all given indexes together. An index that occurs twice is searched once."""
-        parts = list({part.manifest.name: part for index in indexes for part in index.parts}.values())
-        if not parts:
-            raise RequestError("no index is given; name one, or several")
-        return cls(parts)
+        return cls(list({part.name: part for index in indexes for part in index.parts}.values()))
 
     def __len__(self) -> int:
         """Return the number of passages."""

@@ -125,7 +125,6 @@ class SparseIndex:
 
     def __init__(self, postings: Postings, slots: NDArray[np.int64]) -> None:
         self._postings, self._slots = postings, slots
-        self.rows = len(slots)
 
     def scores(self, vector: Vector) -> NDArray[np.float32]:
         """Return the dot product of a query's vector with every row's."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from turnmark.core.home import sha256_between
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.ranking.bm25 import COUNT_TYPE, POSTINGS
 from turnmark.retrieval.ranking.postings import NewPostings, Postings
@@ -426,14 +427,10 @@ class PassageWriter:
     def add_sum(self, folder: Path, file: str, start: int = 0) -> None:
         """Store the checksum of a file from a byte on."""
         path = folder / file
-        end, digest = path.stat().st_size, hashlib.sha256()
+        end = path.stat().st_size
         if end > start:
-            with path.open("rb") as opened:
-                opened.seek(start)
-                while piece := opened.read(1 << 20):
-                    digest.update(piece)
+            values = [file, start, end, sha256_between(path, start, end)]
             with self.db:
-                values = [file, start, end, digest.hexdigest()]
                 self.db.execute("INSERT OR REPLACE INTO sums VALUES (?, ?, ?, ?)", values)
 
     def publish(self, folder: Path, rows: IndexRows) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 
-from turnmark.corpora.text.segmentation import CJK
-
-_UNSPACED_SCRIPT = re.compile(f"[{CJK}]")
+from turnmark.corpora.text.segmentation import CHARACTER
 
 
 def split_unspaced(text: str) -> str:
     """Return a text for the full-text index, in which characters of scripts without spaces are words."""
-    return text if text.isascii() else _UNSPACED_SCRIPT.sub(r" \g<0> ", text)
+    return text if text.isascii() else CHARACTER.sub(r" \g<0> ", text)
 
 
 def search_words(text: str) -> list[str]:
