@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import turnmark as tm
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import write_json
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.components import verify_index
 from turnmark.retrieval.search.opened_index import open_index
@@ -141,6 +143,22 @@ def test_unchanged_files_keep_their_tables(docs: Path) -> None:
     assert second.tables() == first.tables()
     assert second.run("SELECT sum(amount) FROM spending").rows == first.run("SELECT sum(amount) FROM spending").rows
     assert [found.table.name for found in second.find("taxi")] == ["spending"]
+
+
+def test_tables_of_an_earlier_version_are_written_again_without_embedding(docs: Path) -> None:
+    build_index(docs, "money")
+    index = open_index("money")
+    earlier = index.manifest.model_copy(update={"tables_version": 5})
+    write_json(index.folder / "manifest.json", earlier.model_dump(mode="json", exclude={"tables_version"}))
+    with closing(sqlite3.connect(index.files / "passages.db")) as db, db:
+        name = f"manifest {earlier.revision}"
+        db.execute('UPDATE state SET "value" = ? WHERE "name" = ?', [earlier.checksum(), name])
+        db.execute("""UPDATE state SET "value" = replace("value", 'tables 6', 'tables 5') WHERE "name" = 'made_by'""")
+    with pytest.raises(RequestError, match=r"nothing is embedded\): turnmark index build"):
+        open_index("money")
+    report = build_index(docs, "money")
+    assert (report.embedded, report.unchanged, report.problems) == (0, False, [])
+    assert [table.name for table in stored(docs, "money").tables()] == ["prices", "spending"]
 
 
 def test_tables_of_joined_indexes_begin_with_the_name_of_the_index(docs: Path, tmp_path: Path) -> None:

@@ -520,6 +520,7 @@ class Build:
             **infos,
             tokens=self.settings.tokens,
             tables=place.tables.finish(),
+            tables_version=TABLES_VERSION,
             retriever=self.retriever,
             server=self.settings.server,
             described=self.pictures.info() if self.pictures else None,

@@ -53,7 +53,7 @@ from turnmark.retrieval.storage.picture_store import JointPictures, PictureStore
 from turnmark.retrieval.tables.row_finder import RowFinder
 from turnmark.retrieval.tables.table_records import TablePart
 from turnmark.retrieval.tables.table_store import TableStore
-from turnmark.retrieval.tables.table_writer import tables_file
+from turnmark.retrieval.tables.table_writer import TABLES_VERSION, tables_file
 
 DENSE, SPARSE = "dense", "splade"
 """Names of the encoders in the list of the contents that they have encoded."""
@@ -487,6 +487,11 @@ def open_index(name: str) -> StoredIndex:
         raise RequestError(
             f"index {name!r} has format {manifest.format}, this version reads {FORMAT}; build it again "
             f"({describe_cost(manifest)}): {build_command(manifest, spec_of_build(manifest))}"
+        )
+    if manifest.tables and manifest.tables_version != TABLES_VERSION:
+        raise RequestError(
+            f"index {name!r} has stored tables of an earlier version; bring it up to date (all files are read again, "
+            f"and nothing is embedded): {build_command(manifest, spec_of_build(manifest))}"
         )
     return StoredIndex(folder, manifest)
 

@@ -77,6 +77,7 @@ class Manifest(Record):
         default="", description="spec given to the build, which searches by default; empty if none was given"
     )
     tables: str = Field(default="", description="fingerprint of the stored tables; empty if there are none")
+    tables_version: int = Field(default=5, description="version of the file with the stored tables")
     server: ServerLocation | None = Field(
         default=None, description="server with a part of the index, or None for local files"
     )
