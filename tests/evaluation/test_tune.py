@@ -26,6 +26,7 @@ from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.evaluation.tune.searches import queries_of
 from turnmark.evaluation.tune.tune_run import TunePlan, plan_tune, run_tune
 from turnmark.evaluation.tune.verdict import choose_finalists, compare_choices
+from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.search.opened_index import open_index
 from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
 from turnmark.retrieval.search.tuned_search import (
@@ -232,6 +233,16 @@ def test_a_dry_run_changes_nothing(here, turnmark):
     expected = json.loads(turnmark("tune", "demo", "--dry-run", "--n", "20", "--json").out)
     assert expected["configurations"] == 84
     assert list(here.iterdir()) == []
+
+
+def test_an_index_without_vectors_or_sentences_says_what_to_do(turnmark, tmp_path):
+    write_atomic(tmp_path / "notes/kettle.md", "# Kettle\n\nIt is red.\n")
+    build_index(tmp_path / "notes", "words", retriever="bm25")
+    assert "turnmark index build" in turnmark("tune", "words").err
+    build_index(tmp_path / "notes", "short")
+    ran = turnmark("tune", "short", "--dry-run")
+    assert ran.code == 1
+    assert "--questions" in ran.err
 
 
 def test_wrong_requests_and_too_few_questions_say_what_to_do(here):

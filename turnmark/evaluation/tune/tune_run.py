@@ -112,7 +112,8 @@ def plan_tune(request: TuneRequest, errors: ErrorCollector) -> TunePlan:
     if index is not None:
         manifest = index.manifest
         if manifest.embedder is None or manifest.server is not None or manifest.pending:
-            errors.add(f"index {index.name!r}: only an index with all of its vectors in files can be tuned")
+            command = index.build_command("conversational")
+            errors.add(f"index {index.name!r}: tuning needs the vectors of all passages in files: {command}")
         elif not is_tunable(untuned_retriever(index)):
             errors.add(f"index {index.name!r} was built for {untuned_retriever(index)!r}; conversational can be tuned")
         if own:
@@ -137,11 +138,12 @@ def forecast(plan: TunePlan) -> TuneForecast:
     sample = questions[:FORECAST_QUESTIONS]
     measure_questions(plan, plan.index, sample)
     each = (time.perf_counter() - loaded) / max(1, len(sample))
-    hidden = sum(question.hides for question in questions)
-    seconds = loaded - began + each * len(questions) + SECONDS_PER_HIDDEN * hidden
+    count = len(plan.own) or (plan.request.n if plan.request.asks_model else len(questions))
+    hidden = 0 if plan.own or plan.request.asks_model else count
+    seconds = loaded - began + each * count + SECONDS_PER_HIDDEN * hidden
     return TuneForecast(
         index=plan.index.name,
-        questions=len(questions),
+        questions=count,
         configurations=len(plan.choices),
         seconds=round(seconds, 1),
     )
@@ -228,7 +230,10 @@ def _questions(plan: TunePlan) -> list[TuneQuestion]:
 
 
 def _without_model(plan: TunePlan) -> list[TuneQuestion]:
-    return draw_questions(plan.index, plan.request.n, plan.request.seed)
+    questions = draw_questions(plan.index, plan.request.n, plan.request.seed)
+    if not questions:
+        raise TurnmarkError("no passage has a sentence that can be removed to search for; give questions: --questions")
+    return questions
 
 
 def _key(plan: TunePlan, *texts: str) -> str:
