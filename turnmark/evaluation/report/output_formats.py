@@ -287,18 +287,14 @@ def write_tables(
 
 
 def as_csv(table: Table, run: str = "") -> str:
-    """Return a table as CSV: heads in the first line; each row repeats its run, group, name and counts."""
+    """Return a table as CSV: heads in the first line; each row repeats its run, group and name."""
     grouped = any(row.kind == "group" for row in table.rows)
-    counted_columns: list[int] = []
-    if any(row.counting for row in table.rows):
-        counted_columns = [index for index, column in enumerate(table.columns) if column.number and column.name != "n"]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     heads = ["run"] if run else []
     if grouped:
         heads.append(table.groups)
     heads += _csv_heads(table)
-    heads += [f"{table.columns[index].title} n" for index in counted_columns]
     writer.writerow(heads)
     group = ""
     above = [""] * len(table.columns)
@@ -306,7 +302,7 @@ def as_csv(table: Table, run: str = "") -> str:
         if row.kind == "group":
             group = row.full or row.cells[0]
             above = [""] * len(table.columns)
-        elif not row.counting:
+        else:
             cells = [row.full or row.cells[0], *row.cells[1:]]
             for index, column in enumerate(table.columns):
                 # A blank name repeats the name in the row above.
@@ -316,7 +312,7 @@ def as_csv(table: Table, run: str = "") -> str:
             labels = [run] if run else []
             if grouped:
                 labels.append(group)
-            writer.writerow([*labels, *cells, *(row.counts[index] for index in counted_columns)])
+            writer.writerow([*labels, *cells])
     return text.getvalue()
 
 

@@ -18,7 +18,6 @@ from turnmark.evaluation.report.paper_layouts import VARIANTS, PaperTable, Shape
 from turnmark.evaluation.report.tables import Column, ReportRow, RowKind, Table, make_columns, make_group, strip_tags
 from turnmark.evaluation.scores.published_results import RERUN, PublishedFact, published_facts, samples_of
 
-COUNT_COLUMN = "n"
 NOT_COMPARABLE_MARK = "†"
 """Suffix of a published row's name, or of one of its values, that is not comparable."""
 
@@ -127,28 +126,15 @@ def _fill(shape: Shape, runs: Runs) -> Table | None:
     if not any(line.system.ours for line in lines):
         return None
     filled = [index for index in range(len(columns)) if any(line.values[index] for line in lines)]
-    # If all values of a row are over the same samples, their count is at the end of the row; otherwise it is beneath
-    # each value.
-    count_at_end = any(len(_counts(line)) == 1 for line in lines)
-    heads = tuple(_heads(table, [columns[index] for index in filled], count_at_end))
+    heads = tuple(_heads(table, [columns[index] for index in filled]))
     rows: list[ReportRow] = []
     before: _Line | None = None
-    for line, following in zip(lines, [*lines[1:], None], strict=True):
+    for line in lines:
         if table.by_row and line.slot.over != (before.slot.over if before else ""):
             rows.append(make_group(line.slot.over, heads))
             before = None
-        names = list(_names(table, columns, line, before))
-        counts = _counts(line)
-        cells = [*names, *_cells(line, filled)]
-        counts_beneath = [""] * len(names) + [_count(line.values[index]) for index in filled]
-        if count_at_end:
-            cells.append(counts[0] if len(counts) == 1 else "")
-            counts_beneath.append("")
-        rows.append(ReportRow(tuple(cells), line.kind, counts=tuple(counts_beneath)))
-        if len(counts) > 1 and not _counted_together(line, following):
-            label_column = 1 if table.heads[1] else 0
-            counts_beneath[label_column] = COUNT_COLUMN
-            rows.append(ReportRow(tuple(counts_beneath), "plain" if label_column else "below", counting=True))
+        cells = (*_names(table, columns, line, before), *_cells(line, filled), _count(line))
+        rows.append(ReportRow(cells, line.kind))
         before = line
     title = f"As {table.sources[0]}: {table.title}"
     legend = tuple(_legend(table, runs, lines))
@@ -413,7 +399,7 @@ def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line]) -> Iterator[s
 # --- rows and columns ------------------------------------------------------------------------------------------------
 
 
-def _heads(table: PaperTable, columns: Sequence[Slot], count_at_end: bool) -> Iterator[Column]:
+def _heads(table: PaperTable, columns: Sequence[Slot]) -> Iterator[Column]:
     system_head, row_head = table.heads
     name_heads = [row_head, system_head] if table.by_row else [system_head, row_head]
     if table.judged:
@@ -421,8 +407,7 @@ def _heads(table: PaperTable, columns: Sequence[Slot], count_at_end: bool) -> It
     yield from make_columns(filter(None, name_heads))
     for column in columns:
         yield Column(column.label, True, over=column.over)
-    if count_at_end:
-        yield Column(COUNT_COLUMN, True)
+    yield Column("n", True)
 
 
 def _names(table: PaperTable, columns: Sequence[Slot], line: _Line, before: _Line | None) -> Iterator[str]:
@@ -451,19 +436,7 @@ def _cells(line: _Line, filled: Sequence[int]) -> Iterator[str]:
         yield value.text + mark if value else "-"
 
 
-def _count(value: _PaperCell | None) -> str:
-    """Return the number of samples of a value; `-`: the source does not say."""
-    if value is None:
-        return ""
-    return "-" if value.n is None else str(value.n)
-
-
-def _counts(line: _Line) -> list[str]:
-    return list(dict.fromkeys(_count(value) for value in line.values if value))
-
-
-def _counted_together(line: _Line, following: _Line | None) -> bool:
-    """Return whether the next line is a published one over the same samples; one row of counts then serves both."""
-    if following is None or line.system.ours or following.system.ours or line.slot.over != following.slot.over:
-        return False
-    return list(map(_count, line.values)) == list(map(_count, following.values))
+def _count(line: _Line) -> str:
+    """Return the number of samples of a row's values, `3-12` if they differ; `-`: the source does not say."""
+    counts = sorted({value.n for value in line.values if value and value.n is not None})
+    return "-".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else "-"

@@ -11,7 +11,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, FiniteFloat
 
@@ -168,57 +168,35 @@ def clip_text(text: str) -> Text:
 #
 # Each text is given by its index in `texts`. Empty fields are left out.
 
-TextKind = Literal["answer", "said", "passage", "reason"]
-
 MAX_SAMPLES = 1_000
 """Maximum samples of a run that a page shows."""
 STATUS_NUMBERS = {"done": 0, "failed": 1, "skipped": 2}
 
-# Character limits for each kind of text, from generous to tight; the first level that fits is used. Answers and
-# references shrink most slowly, since people open a sample to read them.
-_LEVELS: tuple[Mapping[TextKind, int], ...] = tuple(
-    {
-        "answer": max(160, round(MAX_TEXT_CHARACTERS * 0.957**step)),
-        "said": max(100, round(MAX_TEXT_CHARACTERS * 0.93**step)),
-        "passage": max(80, round(MAX_TEXT_CHARACTERS * 0.93**step)),
-        "reason": max(60, round(800 * 0.94**step)),
-    }
-    for step in range(74)
-)
+# Character limits of a text, from generous to tight; the first one with which the page is small enough is used.
+_LIMITS = [max(100, round(MAX_TEXT_CHARACTERS * 0.93**step)) for step in range(52)]
 # Escaped so that no text can close the `<script>` element or end a line of JavaScript.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 class _Texts:
-    """The texts of a page, each stored once. A text of several kinds gets the highest limit among them."""
+    """The texts of a page, each stored once."""
 
     def __init__(self) -> None:
         self._indices: dict[tuple[str, int], int] = {}
-        self._texts: list[tuple[str, int]] = []
-        self._kinds: list[set[TextKind]] = []
 
-    def add(self, text: str | Text | None, kind: TextKind = "said") -> int:
+    def add(self, text: str | Text | None) -> int:
         """Return the index of a text; -1 for None."""
         if text is None:
             return -1
         text_cut = clip_text(text) if isinstance(text, str) else text
         entry = (make_printable(text_cut.text), text_cut.left_out)
-        index = self._indices.setdefault(entry, len(self._texts))
-        if index == len(self._texts):
-            self._texts.append(entry)
-            self._kinds.append(set())
-        self._kinds[index].add(kind)
-        return index
+        return self._indices.setdefault(entry, len(self._indices))
 
-    def at(self, level: Mapping[TextKind, int]) -> Iterator[str | list[str | int]]:
-        """Yield each text, cut to the limit of a level."""
-        for (text, left_out), kinds in zip(self._texts, self._kinds, strict=True):
-            limit = max(level[kind] for kind in kinds)
+    def at(self, limit: int) -> Iterator[str | list[str | int]]:
+        """Yield each text, cut to a limit."""
+        for text, left_out in self._indices:
             total_left_out = max(0, len(text) - limit) + left_out
-            if total_left_out:
-                yield [text[:limit], total_left_out]
-            else:
-                yield text
+            yield [text[:limit], total_left_out] if total_left_out else text
 
 
 class TextIndex(dict[str, int]):
@@ -241,7 +219,7 @@ class _Pool:
         """Return the index of a passage. Runs on different data may have different texts under the same id."""
         if title and text is not None and text.text.startswith(title):  # many corpora begin a text with its title
             text = text.model_copy(update={"text": text.text[len(title) :].lstrip()})
-        body = self.texts.add(text, "passage")
+        body = self.texts.add(text)
         index = self._indices.setdefault((name, body), len(self.passages))
         if index == len(self.passages):
             self.passages.append([make_printable(name), make_printable(title), body])
@@ -261,12 +239,12 @@ def samples_json(runs: Sequence[tuple[str, StoredRun]], limit: int = 1_700_000) 
     size = len(payload.encode("utf-8"))
 
     def texts(level: int) -> str:
-        return _json(list(pool.texts.at(_LEVELS[level])))
+        return _json(list(pool.texts.at(_LIMITS[level])))
 
     def fits(level: int) -> bool:
         return size + len(texts(level).encode("utf-8")) <= limit
 
-    first = bisect_left(range(len(_LEVELS) - 1), True, key=fits)
+    first = bisect_left(range(len(_LIMITS) - 1), True, key=fits)
     return f'{{"texts":{texts(first)},{payload[1:]}'
 
 
@@ -328,7 +306,7 @@ def _sample(
     for index, name in enumerate(metric_names):
         score = measured.get(name)
         if score is not None and score.reason:
-            reasons[index] = add(score.reason, "reason")
+            reasons[index] = add(score.reason)
     reason = ": ".join(filter(None, (sample.kind, sample.reason)))
     history = browsed.history if browsed else ()
     question = browsed.question if browsed and browsed.question.text else sample.query or ""
@@ -342,13 +320,13 @@ def _sample(
         "h": [[int(turn.role != "user"), add(turn.text)] for turn in history],
         "q": add(question),
         "w": _add_if_any(add, sample.rewrite),
-        "p": add(sample.prediction, "answer") if sample.prediction else None,
-        "f": add(reference, "answer") if reference else None,
+        "p": add(sample.prediction) if sample.prediction else None,
+        "f": add(reference) if reference else None,
         "b": _add_if_any(add, sample.previous),
         "c": _passages(sample, browsed, pool),
         "d": [[add(step["step"]), _indices(step.get("citations"))] for step in sample.procedure],
         "e": [[add(part.question), add(part.answer)] for part in sample.sub_answers],
-        "o": [add(json.dumps(entry, ensure_ascii=False), "reason") for entry in sample.operations],
+        "o": [add(json.dumps(entry, ensure_ascii=False)) for entry in sample.operations],
         "v": [_value(measured.get(name)) for name in metric_names],
         "g": reasons,
         "t": _phase_seconds(sample, phases),
@@ -357,7 +335,7 @@ def _sample(
             for role, used in sample.usage.items()
         },
         "a": sample.attempts if sample.attempts > 1 else None,
-        "n": [add(note, "reason") for note in sample.notes],
+        "n": [add(note) for note in sample.notes],
         "x": {make_printable(mode): add(text) for mode, text in sample.variants.items()},
     }  # fmt: skip
     return {key: value for key, value in fields.items() if value not in (None, [], {})}

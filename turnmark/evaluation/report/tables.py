@@ -61,16 +61,12 @@ class ReportRow:
         kind: `group` names the rows after it; `below` is a part or variant of a row above; `ours` shows our run;
             `dim` shows published values that are not comparable with ours.
         full: text of the first cell in a file, where each row is read alone; if empty, the cell itself.
-        counts: number of samples of each cell's value; empty if all cells of the row have the same number.
-        counting: True: the row shows the counts of the rows above it.
     """
 
     cells: tuple[str, ...]
     kind: RowKind = "plain"
     mark: Mark | None = None
     full: str = field(default="", kw_only=True)
-    counts: tuple[str, ...] = field(default=(), kw_only=True)
-    counting: bool = field(default=False, kw_only=True)
 
 
 def make_group(name: str, columns: Sequence[Column], full: str = "") -> ReportRow:

@@ -46,6 +46,10 @@ if TYPE_CHECKING:
     from turnmark.assistant.llm.calls.protocols import Generator
 
 
+PACKAGES = ("pytrec_eval-terrier", "rapidfuzz", "numpy", "openvino", "tokenizers", "bm25s", "PyStemmer")
+"""Packages whose versions may change a result, besides Turnmark."""
+
+
 @dataclass(frozen=True)
 class CheckedSpecs:
     """The opened generator, the hashes of its prompts, and the specs of retriever and embedder in normal form."""
@@ -175,7 +179,7 @@ def _manifest(
         selection=selection,
         seed=request.seed,
         version=version_of("turnmark"),
-        versions=package_versions(_packages(request, task, flags)),
+        versions=package_versions(PACKAGES),
         command=request.command,
         started=now(),
     )
@@ -214,17 +218,6 @@ def _specs(request: EvalRequest, task: Task, flags: CheckedSpecs) -> dict[str, s
     if request.assistant.steps:
         specs["steps"] = ", ".join(sorted(set(request.assistant.steps)))
     return specs
-
-
-def _packages(request: EvalRequest, task: Task, flags: CheckedSpecs) -> list[str]:
-    """Return the packages whose versions may change a result, besides Turnmark."""
-    embeds = not request.scoring and bool(flags.embedder or not task.retrieves)
-    packages = ["pytrec_eval-terrier" if task.retrieves else "rapidfuzz", "numpy"]
-    if embeds:
-        packages += ["openvino", "tokenizers"]
-    if task.searched:
-        packages += ["bm25s", "PyStemmer"]
-    return packages
 
 
 # --- specs and budgets -----------------------------------------------------------------------------------------------
