@@ -102,6 +102,8 @@ def compound_replies(body: dict[str, Any]) -> Say | Status:
     if "Reply A:" in text:
         ours = "forty words" in text.partition("\nReply A:\n")[2].partition("\nReply B:\n")[0]
         return Say(f"Verdict: [[{'A>B' if ours else 'B>A'}]]")
+    if "You check a reply" in text:
+        return Say('{"omitted": [], "merged": [], "wrong_language": false}')
     if "You copy out of a reply" in text:
         return Say("forty words")
     return Say("A reference." if body["model"] == "refs" else "An answer of forty words.")

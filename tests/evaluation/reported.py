@@ -15,7 +15,7 @@ GOLDEN = Path(__file__).parent / "golden"
 DEMO = "demo data: a small split that ships with Turnmark; its figures show that things work, and nothing else"
 METRICS = (
     "rouge_l.word", "rouge_l.word[unicode]", "token_recall", "k_precision", "k_precision[+history]", "answer_words",
-    "idk_rate", "unknown.f1", "unknown.f1[always-unknown]",
+    "idk_rate", "unknown.f1", "rouge_l.word[lead]", "token_recall[lead]", "unknown.f1[always-unknown]",
 )  # fmt: skip
 
 
@@ -57,6 +57,8 @@ SUMMARY = Summary(
         "answer_words": metric(63.254, 51.21, 77.849),
         "idk_rate": metric(0.25, 0, 0.5),
         "unknown.f1": metric(0.6667, 0.4, 1, n=3, na=2),
+        "rouge_l.word[lead]": metric(0.2204, 0.1803, 0.2598),
+        "token_recall[lead]": metric(0.3101, 0.2604, 0.3592),
         "unknown.f1[always-unknown]": metric(0.4, 0.2, 0.5714, n=5, na=0),
         "unknown.auroc": metric(None, na=5),
     }.items()},

@@ -11,6 +11,7 @@ from turnmark.evaluation.metric_style import styles_by_name
 from turnmark.evaluation.records import Breakdowns, DataUsed, Metrics, RunManifest, Sample, Score
 from turnmark.evaluation.scores.score_tally import Facts, ScoreTally
 from turnmark.evaluation.tasks.standard_metrics import (
+    LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
@@ -19,7 +20,7 @@ from turnmark.evaluation.tasks.standard_metrics import (
 
 SHOWN = {
     name: shown
-    for record in (*REFERENCE_METRICS, *PASSAGE_METRICS, *STYLE_METRICS, *UNKNOWN_METRICS)
+    for record in (*REFERENCE_METRICS, *PASSAGE_METRICS, *STYLE_METRICS, *LEAD_METRICS, *UNKNOWN_METRICS)
     for name, shown in styles_by_name(record.names, record.shown).items()
 } | styles_by_name((), INSEVAL.shown)
 DATA = DataUsed(name="d", demo=False, fingerprint="f")

@@ -17,6 +17,7 @@ from turnmark.assistant.llm.calls.protocols import Completion
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.compound_qa.generation import CompoundQA
 from turnmark.evaluation.benchmarks.compound_qa.rubrics import (
+    ERRORS,
     MARGINS,
     SUB_QUESTIONS_RUBRIC,
     WHOLE_REPLY,
@@ -183,7 +184,24 @@ def test_empty_reply_loses_without_a_call():
     assert (outcome.status, outcome.value, outcome.also["preference"]) == ("scored", 0.0, 0.0)
     parts = SUB_QUESTIONS_RUBRIC.ask(judge, parted(("One?", None, "r1"), ("Two?", None, "r2"), answer=""), None)
     assert (parts.status, parts.value) == ("scored", 0.0)
+    errors = ERRORS.ask(judge, Case(question="q", answer="", more=(("part 1", "One?"),)), None)
+    assert (errors.value, errors.also) == (1.0, {"merged": 0.0, "wrong_language": 0.0})
     assert judge.prompts == []
+
+
+TWO_PARTS = Case(question="q", answer="So.", more=(("part 1", "One?"), ("part 2", "Two?")))
+
+
+def test_errors_name_existing_parts_by_number():
+    judge = Speaks(lambda _: '{"omitted": [2], "merged": [], "wrong_language": true, "reason": "Two is left out."}')
+    outcome = ERRORS.ask(judge, TWO_PARTS, None)
+    assert (outcome.value, outcome.also) == (1.0, {"merged": 0.0, "wrong_language": 1.0})
+    assert outcome.parts == ("omitted: 2", "merged: none")
+    assert "1. One?\n2. Two?" in judge.prompts[0]
+    for omitted, merged in (("3", ""), ("", "1")):
+        judge = Speaks(lambda _, o=omitted, m=merged: f'{{"omitted": [{o}], "merged": [{m}], "wrong_language": false}}')
+        assert ERRORS.ask(judge, TWO_PARTS, None).status == "failed"
+        assert len(judge.prompts) == 2, "asked for once more"
 
 
 def test_references_come_from_a_run(turnmark, tmp_path, check_run):
@@ -202,12 +220,12 @@ def test_references_come_from_a_run(turnmark, tmp_path, check_run):
     golden("compound_qa.txt", "\n".join(line.rstrip() for line in table.split("\n")))
     means = {name: metric["mean"] for name, metric in summary["metrics"].items()}
     assert (means["win_rate"], means["win_rate.flips"], means["win_rate.first"]) == (1.0, 0.0, 0.5)
-    assert (means["preference"], means["sub_win_rate"]) == (1.0, 1.0)
+    assert (means["preference"], means["omitted"], means["sub_win_rate"]) == (1.0, 0.0, 1.0)
     assert set(summary["breakdowns"]["type"]["Factual-Statement"]) >= {"win_rate", "sub_win_rate"}
     assert any(row["source"].startswith("Compound-QA Table 2") for row in summary["published"])
     assert not any(row["comparable"] for row in summary["published"])
     manifest = json.loads((tmp_path / "run/manifest.json").read_text())
     assert set(manifest["inputs"]) == {"references", "prompt compound-vanilla"}
-    assert {"pairwise", "compound-extract"} <= set(manifest["judge_prompts"])
+    assert {"pairwise", "compound-errors", "compound-extract"} <= set(manifest["judge_prompts"])
     rows = lines(tmp_path / "scored/scores.jsonl")
     assert [row["status"] for row in rows if row["metric"] == "sub_win_rate"][:1] == ["scored"]

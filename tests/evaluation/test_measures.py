@@ -28,16 +28,28 @@ from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import measure_sample
 from turnmark.evaluation.tasks.standard_metrics import (
+    LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
+    cut_lead,
 )
 
-METRICS = (*REFERENCE_METRICS, *PASSAGE_METRICS, *STYLE_METRICS)
+METRICS = (*REFERENCE_METRICS, *LEAD_METRICS, *PASSAGE_METRICS, *STYLE_METRICS)
 
 
 def scores(context):
     return {score.metric: score for score in measure_sample(METRICS, Sample(id="a", status="done"), lambda: context)}
+
+
+def test_lead_is_cut_at_a_word_boundary():
+    passages = ["The bell is old. It was cast -- twice -- in 1858.", "A state-of-the-art bell."]
+    assert cut_lead(passages, 0) == ""
+    assert cut_lead(passages, 4) == "The bell is old."
+    assert cut_lead(passages, 7) == "The bell is old. It was cast --"
+    assert cut_lead(passages, 12) == "The bell is old. It was cast -- twice -- in 1858. A state-"
+    assert cut_lead(passages, 99) == " ".join(passages)
+    assert cut_lead(["鐘は古い。大きい。"], 3) == "鐘は古"
 
 
 CHINESE = Case(
@@ -57,6 +69,7 @@ def test_scripts_without_spaces_have_their_own_metrics(case):
         assert of[name].status == "not_applicable"
         assert of[name].reason == f"the published tokens are no words of this script: see {name}[unicode]"
         assert of[f"{name}[unicode]"].value > 0.5
+    assert "no words of this script" in of["token_recall[lead]"].reason
 
 
 def test_metrics_of_a_script_without_spaces_are_only_for_its_items():

@@ -73,6 +73,9 @@ def test_reference_setting_matches_hand_computed_values(benchmark_root, searchin
     assert {k: v for k, v in run.values("k_precision[+history]").items() if k in recall_of} == pytest.approx(recall_of)
     assert run.values("answer_words")["c4<::>2"] == 10
     assert run.metrics["idk_rate"].mean == pytest.approx(1 / 7)
+    # "the bell was made by a": as many words as the answer has, of which the reference shares "the bell".
+    assert run.values("rouge_l.word[lead]")["c1<::>1"] == pytest.approx(2 * 2 / (6 + 7))
+    assert run.values("token_recall[lead]")["c1<::>1"] == pytest.approx(2 / 5)
     assert not [name for name in run.metrics if name.startswith(("unknown.", "clarify.", "hidden."))]
 
 

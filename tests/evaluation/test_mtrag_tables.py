@@ -99,14 +99,19 @@ def test_the_tasks_with_few_references_are_set_apart():
         assert labelled == ids
 
 
-def answered_run(setting, data="f", **specs):
-    """A run of answers in a setting, with one figure."""
+def answered_run(setting, samples="ids", **specs):
+    """A run of answers in a setting, with one figure.
+
+    Args:
+        samples: hash of the tasks with few references, which are all of `reference+rag`.
+    """
     part = figures(0.5, 4, ("rb_llm.idk", "rl_f[embedded].idk[embedded]", "answerability_accuracy"))
     return Summary(
         benchmark="mtrag", task="generation", setting=setting, n=4, failed=0, metrics=part,
         breakdowns={"references": {"at most two": part}}, seconds={}, notes=(), published=(),
-        data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint=data),
+        data=DataUsed(name="mt-rag-benchmark", demo=False, fingerprint="f"),
         specs={"generator": "openai:a", "judge": "openai:j", **specs},
+        samples={"references=at most two": samples, "all": samples if setting == "reference+rag" else "more"},
     )  # fmt: skip
 
 
@@ -137,7 +142,7 @@ def test_runs_of_which_some_samples_failed_have_separate_rows():
 @pytest.mark.parametrize("same", [True, False])
 def test_runs_over_different_samples_have_separate_rows(same):
     """By their ids, whatever their number: Table 5 has all three settings on the same tasks."""
-    runs = [("a", answered_run("reference")), ("b", answered_run("rag", "f" if same else "other files"))]
+    runs = [("a", answered_run("reference")), ("b", answered_run("rag", "ids" if same else "other ids"))]
     rows = [row for row in paper_tables(runs)[0].rows if row.kind == "ours"]
     assert [row.cells[0] for row in rows] == (["these runs"] if same else ["a", "b"])
 

@@ -60,4 +60,7 @@ def test_same_answers_share_a_row_across_settings_but_not_across_tasks(benchmark
         turnmark, benchmark_root, tmp_path, "answers.jsonl", {"three": texts["two"]},
         "--domains", "clapnq,fiqa", metrics="idk",
     )  # fmt: skip
+    ours, theirs = (json.loads((run / "summary.json").read_text())["samples"] for run in (runs[0], third))
+    assert ours["domain=clapnq"] == theirs["domain=clapnq"]
+    assert ours["all"] != theirs["all"]
     assert rows_of(turnmark, tmp_path, runs[0], third) == ["one/run", "three/run"]

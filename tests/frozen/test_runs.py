@@ -62,7 +62,7 @@ EVAL: dict[str, str] = {
     "compound-few-shot": f"compound-qa --setting few-shot --limit 2 --generator {SCRIPTED}",
     "compound-dialogue": "compound-qa --setting dialogue --limit 2",
     "compound-positions": "compound-qa --setting positions --limit 4",
-    "kiwi-revise": "kiwi --limit 4",
+    "kiwi-revise": "kiwi --limit 4 --judge embedded",
     "kiwi-chain": "kiwi --chain --limit 3",
     "kiwi-judge": "kiwi --task judge --judge embedded",
     "kiwi-judge-few-shot": "kiwi --task judge --setting few-shot --judge replay:verdicts.jsonl",

@@ -13,6 +13,10 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from turnmark.core.record import Record
 
+LEAD_SUFFIX, LEAD_MARGIN_SUFFIX = "[lead]", "[-lead]"
+"""Suffixes of the lead baseline (the first sentences of the passages, with the length of the answer) and of the
+answer's advantage over it."""
+
 
 class MetricStyle(Record):
     """The display style of a metric. The default is the style of a fraction where higher is better."""

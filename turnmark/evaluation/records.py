@@ -356,8 +356,8 @@ class Panel(Record):
     )
 
 
-class Summary(Record, extra="ignore"):
-    """`summary.json`; fields of other versions are ignored."""
+class Summary(Record):
+    """`summary.json`."""
 
     benchmark: str
     task: str
@@ -379,6 +379,10 @@ class Summary(Record, extra="ignore"):
     notes: tuple[str, ...]
     specs: dict[str, str] = Field(default_factory=dict, description="as in the manifest, and the judges")
     judging: dict[str, Panel] = Field(default_factory=dict, description="judged metric -> its judges")
+    samples: dict[str, str] = Field(
+        default_factory=dict,
+        description="`all` or `dimension=value` -> hash of the ids behind the headline, or behind this part of it",
+    )
     warnings: tuple[str, ...] = Field(
         default=(), description="notes that a report shows before its figures, e.g. that a judge grades its own answers"
     )

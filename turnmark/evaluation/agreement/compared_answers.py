@@ -26,7 +26,7 @@ from turnmark.evaluation.tasks.rating_form import ANSWER_PROPERTIES
 
 FANC_MEAN = "FANC"
 """Harmonic mean of an answer's four ratings, each the median of the raters."""
-_BASELINE_SUFFIX = "[always-unknown]"
+_BASELINE_SUFFIXES = ("[lead]", "[-lead]", "[always-unknown]")
 _RATIO_PREFIXES = ("unknown.", "clarify.", "hidden.")  # ratios of counts, which do not score a single sample
 
 
@@ -183,7 +183,9 @@ def _normalize(text: str) -> str:
 def sample_metrics(summary: Summary) -> list[str]:
     """Return the metrics of a run that score a single answer: no baselines, no ratios of counts."""
     return [
-        name for name in summary.metrics if not name.endswith(_BASELINE_SUFFIX) and not name.startswith(_RATIO_PREFIXES)
+        name
+        for name in summary.metrics
+        if not name.endswith(_BASELINE_SUFFIXES) and not name.startswith(_RATIO_PREFIXES)
     ]
 
 

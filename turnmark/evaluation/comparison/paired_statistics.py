@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PERMUTATION_SEED = 0
 """Random seed of all draws: two runs give the same results in any order and next to any other runs."""
-_BASELINE_SUFFIX = "[always-unknown]"
+_BASELINE_SUFFIXES = ("[lead]", "[always-unknown]")
 _RATIO_NAMES = frozenset(("precision", "recall", "f1"))
 
 
@@ -128,7 +128,7 @@ class PairedStatistics:
         first, *other_runs = self._runs
         for name in first.metrics():
             shared = first.measures(name) and any(run.measures(name) for run in other_runs)
-            if shared and not name.endswith(_BASELINE_SUFFIX):
+            if shared and not name.endswith(_BASELINE_SUFFIXES):
                 yield name
 
     def _cells(self, metric: str) -> _Cells:

@@ -225,15 +225,19 @@ def _same_system(first: Summary, second: Summary) -> bool:
 
 
 def _same_samples(first: Summary, second: Summary, cells: Sequence[Slot]) -> bool:
-    """Return whether the values that two runs have in a table are over as many samples of the same domains and data."""
-    if first.data.tasks_fingerprint != second.data.tasks_fingerprint or _domains(first) != _domains(second):
+    """Return whether the values that two runs have in a table are over the same samples, by ids and number.
+
+    The ids include samples that failed, so a metric that failed on some samples of one run has another number.
+    """
+    first_hashes = _sample_hashes(first, cells)
+    if None in first_hashes or first_hashes != _sample_hashes(second, cells):
         return False
     first_counts, second_counts = _sample_counts(first, cells), _sample_counts(second, cells)
     return all(first_counts[name] == second_counts[name] for name in first_counts.keys() & second_counts.keys())
 
 
-def _domains(summary: Summary) -> set[str]:
-    return set(summary.breakdowns.get("domain", {}))
+def _sample_hashes(summary: Summary, cells: Sequence[Slot]) -> set[str | None]:
+    return {summary.samples.get(_part_name(summary, cell.part)) for cell in cells if _find_metric(summary, cell)}
 
 
 def _sample_counts(summary: Summary, cells: Sequence[Slot]) -> dict[str, int]:
@@ -301,6 +305,12 @@ def _part(summary: Summary, part: Mapping[str, str]) -> Metrics:
     if not part:
         return summary.metrics
     return summary.breakdowns.get("+".join(part), {}).get(", ".join(part.values()), {})
+
+
+def _part_name(summary: Summary, part: Mapping[str, str]) -> str:
+    """Return the key of a part in the summary's hashes of samples."""
+    part = _narrow_part(summary, part)
+    return f"{'+'.join(part)}={', '.join(part.values())}" if part else "all"
 
 
 def _narrow_part(summary: Summary, part: Mapping[str, str]) -> Mapping[str, str]:

@@ -20,7 +20,7 @@ from turnmark.evaluation.tasks.declarations import name_clusters
 RowKind = Literal["plain", "group", "ours", "below", "dim"]
 MarkKind = Literal["ours", "plain", "better", "worse", "unsure"]
 
-_BASELINES = ("[always-unknown]", "[majority]", "[random]")
+_BASELINES = ("[lead]", "[always-unknown]", "[majority]", "[random]")
 _TAGS = re.compile(r"\[[^\]]*\]")
 
 
@@ -206,7 +206,7 @@ def strip_tags(name: str) -> str:
 def arrange_variants(names: Iterable[str]) -> list[tuple[str, str, bool]]:
     """Return (name, label, below) of every metric, each variant right after its metric.
 
-    `accuracy[majority]` becomes `[majority] baseline` below `accuracy`; without that metric it keeps its full name.
+    `rouge_l.word[lead]` becomes `[lead] baseline` below `rouge_l.word`; without that metric it keeps its full name.
     """
     names = list(names)
     rows: list[tuple[str, str, bool]] = []

@@ -26,7 +26,7 @@ from turnmark.evaluation.runs.judge_setup import note_judges
 from turnmark.evaluation.runs.plan import CollectedAnswers, Plan
 from turnmark.evaluation.scores.cluster_statistics import MIN_CLUSTERS
 from turnmark.evaluation.scores.published_results import Extent, RunFacts, find_rows, published_facts
-from turnmark.evaluation.scores.score_tally import Facts, ScoreTally, write_facts
+from turnmark.evaluation.scores.score_tally import Facts, SampleHashes, ScoreTally, write_facts
 from turnmark.evaluation.storage.corpus_passages import OFFICIAL_SEARCH
 from turnmark.evaluation.storage.journal import SampleKey
 from turnmark.evaluation.storage.run_folder import RunFolder
@@ -46,6 +46,7 @@ class ScoringTotals:
         shortened: samples whose prompts were cut.
         answering: total seconds of answering.
         order: the keys of the samples, in the order of the data.
+        ids: hashes of the sample ids.
     """
 
     n: int = 0
@@ -57,6 +58,7 @@ class ScoringTotals:
     usage: dict[str, Usage] = field(default_factory=dict)
     answering: float = 0.0
     order: list[SampleKey] = field(default_factory=list)
+    ids: SampleHashes = field(default_factory=SampleHashes)
 
     def count(self, sample: Sample) -> None:
         """Add a sample to the totals."""
@@ -149,6 +151,7 @@ def summarize(plan: Plan, answers: CollectedAnswers, scored: ScoredRun) -> Summa
         notes=(*notes, *_total_notes(totals), *_few_clusters_note(manifest.benchmark, scored.metrics)),
         specs=specs,
         judging=judging.panels() if judging else {},
+        samples=totals.ids.hashes(),
         warnings=(*scored.task.warn_of(scored.metrics), *(judging.warnings() if judging else ())),
     )
 
@@ -183,6 +186,7 @@ def _scores(
         if facts is None or item is not latest:  # the repeats of an item follow each other
             latest, facts = item, item.facts
             write_fact(item.id, facts)
+            totals.ids.add(item.id, facts)
         if judging is not None:
             scores += judging.scores(task, item, sample, scores)
         tally.add(scores, facts, task.rankings(item, sample), sample.repeat)

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field, ValidationError
 
 from turnmark.core.record import Record
-from turnmark.evaluation.metric_style import MetricStyle, find_style
+from turnmark.evaluation.metric_style import LEAD_MARGIN_SUFFIX, MetricStyle, find_style
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Score
 from turnmark.evaluation.scores.derived_figures import derive
 from turnmark.evaluation.storage.journal import json_line, open_atomic
@@ -65,6 +66,27 @@ def read_facts(run: Path) -> dict[str, Facts] | None:
     except ValidationError:
         return None
     return {line.id: Facts(cluster=line.cluster, labels=line.labels, headline=line.headline) for line in lines}
+
+
+class SampleHashes:
+    """Hashes of the sample ids behind a run's figures, in the order of the data: one for all and for each part."""
+
+    def __init__(self) -> None:
+        self._digests: dict[str, hashlib._Hash] = {}
+
+    def add(self, name: str, facts: Facts) -> None:
+        """Add a sample of the headline. Others are ignored, because runs do not share statistics over them."""
+        if not facts.headline:
+            return
+        parts = ["all"]
+        for dimension, values in facts.labels.items():
+            parts += [f"{dimension}={value}" for value in dict.fromkeys(values)]
+        for part in parts:
+            self._digests.setdefault(part, hashlib.sha256()).update(f"{name}\0".encode())
+
+    def hashes(self) -> dict[str, str]:
+        """Return `all` or `dimension=value` -> the first 16 digits of the hash."""
+        return {part: digest.hexdigest()[:16] for part, digest in self._digests.items()}
 
 
 @dataclass
@@ -240,7 +262,8 @@ class ScoreTally:
             rows = codes == code
             n, failed, not_applicable = np.bincount(statuses[rows], minlength=3).tolist()
             rows &= statuses == _SCORED
-            mean_of = partial(mean, share=find_style(names[code], self._shown).fraction)
+            share = find_style(names[code], self._shown).fraction and not names[code].endswith(LEAD_MARGIN_SUFFIX)
+            mean_of = partial(mean, share=share)
             by_repeat = self._by_repeat(mean_of, rows, repeats)
             yield names[code], _Counts(mean_of(rows), n, failed, not_applicable, by_repeat)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 
 from turnmark.assistant.wording.refusals import refusal_extent
-from turnmark.corpora.text.segmentation import is_latin
-from turnmark.evaluation.metric_style import MetricStyle
+from turnmark.corpora.text.segmentation import is_latin, sentences, words
+from turnmark.evaluation.metric_style import LEAD_MARGIN_SUFFIX, LEAD_SUFFIX, MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.metrics.citations import citation_scores
 from turnmark.evaluation.metrics.idk_conditioning import clarify_label, sample_values, unknown_label
@@ -34,6 +35,32 @@ def says_unknown(context: Case) -> bool:
     if context.decision is None:
         return refusal_extent(context.raw) == "yes"
     return context.decision == "unknown"
+
+
+def cut_lead(passages: Sequence[str], length: int) -> str:
+    """Return the first sentences of the passages, cut at `length` words (`turnmark.corpora.text.segmentation.words`).
+
+    The result is shorter if the passages have fewer words in total.
+    """
+    sentences_taken: list[str] = []
+    words_left = length
+    for text in passages:
+        for start, end in sentences(text):
+            if words_left <= 0:
+                return " ".join(sentences_taken)
+            sentence = _cut(text[start:end], words_left)
+            sentences_taken.append(sentence)
+            words_left -= len(words(sentence))
+    return " ".join(sentences_taken)
+
+
+def _cut(sentence: str, limit: int) -> str:
+    """Return the longest prefix of a sentence with at most `limit` words."""
+    if len(words(sentence)) <= limit:
+        return sentence
+    # Longer prefixes never have fewer words, so bisection finds the longest one.
+    longest = bisect_right(range(len(sentence) + 1), limit, key=lambda end: len(words(sentence[:end]))) - 1
+    return sentence[:longest].rstrip()
 
 
 def _is_unspaced(about: Item | Case) -> bool:
@@ -86,6 +113,33 @@ def _without_precision(context: Case) -> str:
     return NO_PASSAGES
 
 
+def _lead(context: Case) -> Mapping[str, Value]:
+    passages = context.passages or ()
+    if not any(words(text) for text in passages):
+        return {}
+    text = cut_lead(passages, len(words(context.answer)))
+    values: dict[str, Value] = {}
+    for name, measure, suits in _LEAD_MEASURES:
+        if not suits(context.reference):
+            continue
+        of_lead = measure(text, context.reference)
+        of_answer = measure(context.answer, context.reference)
+        if of_lead is not None and of_answer is not None:
+            values[f"{name}{LEAD_SUFFIX}"] = of_lead
+            values[f"{name}{LEAD_MARGIN_SUFFIX}"] = of_answer - of_lead
+    return values
+
+
+def _without_lead(context: Case) -> str:
+    if context.reference.strip() and not is_latin(context.reference):
+        return NO_WORDS
+    return f"{NO_PASSAGES}, or there is no reference answer"
+
+
+_LEAD_MEASURES = (
+    ("rouge_l.word", overlap.rouge_l_word, is_latin),
+    ("token_recall", overlap.token_recall, _is_spaced),
+)
 NO_WORDS = "the published tokens are no words of this script"
 NO_PASSAGES = "there are no passages, or not all of their texts are known"
 REFERENCE_METRICS: tuple[Metric[Case], ...] = (
@@ -112,6 +166,16 @@ PASSAGE_METRICS: tuple[Metric[Case], ...] = (
         without=NO_PASSAGES,
         shown=MetricStyle(headline=111),
         concerns=_is_unspaced,
+    ),
+)
+LEAD_METRICS: tuple[Metric[Case], ...] = (
+    Metric(
+        names=tuple(
+            f"{name}{mark}" for name in ("rouge_l.word", "token_recall") for mark in (LEAD_SUFFIX, LEAD_MARGIN_SUFFIX)
+        ),
+        by="the first sentences of the passages, as long as the answer",
+        measure=_lead,
+        without=_without_lead,
     ),
 )
 

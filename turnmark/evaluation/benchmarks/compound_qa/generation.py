@@ -49,6 +49,7 @@ from turnmark.evaluation.report.finished_runs import first_answers, read_run
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.standard_metrics import (
+    LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
@@ -171,6 +172,7 @@ class CompoundQA(Task):
             *compound_metrics(self.embed, self.setting == answer_modes.POSITIONS),
             *REFERENCE_METRICS,
             *PASSAGE_METRICS,
+            *LEAD_METRICS,
             *STYLE_METRICS,
             extra_words,
         )

@@ -11,11 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import BaseModel
 
 from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError
+from turnmark.assistant.llm.calls.reply_schemas import limit_characters
 from turnmark.assistant.llm.prompts.context_budget import fit_prompt, prompt_room
-from turnmark.assistant.llm.prompts.structured_output import Failure, write_text
+from turnmark.assistant.llm.prompts.structured_output import Failure, ask, number_lines, write_text
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.compound_qa.answer_modes import (
     DIALOGUE,
@@ -27,6 +30,7 @@ from turnmark.evaluation.judging.rubrics import (
     MAX_RAW_CHARACTERS,
     OWN_WORDS,
     TOO_LONG,
+    add_check,
     failed_outcome,
     judge_prompt,
     require_material,
@@ -39,6 +43,8 @@ from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 
 WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
 FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"
+OMITTED, MERGED, LANGUAGE = "omitted", "merged", "wrong_language"
+"""The errors of Table 23."""
 SIDES = {"ours": 1.0, "tie": 0.5, "theirs": 0.0}
 """Winner of both orders -> value of `preference`; human ratings in `turnmark agreement` use the same values."""
 FIVE_LABELS = Labels(offered=("A>>B", "A>B", "A=B", "B>A", "B>>A"))
@@ -62,7 +68,7 @@ def compound_rubrics(setting: str | None, _embedder: str) -> Sequence[Rubric]:
         return [replace(SUB_QUESTIONS_RUBRIC, also=(*SUB_QUESTIONS_RUBRIC.also, *cell_names(SUB_WIN_RATE)))]
     if setting == DIALOGUE:
         return [SUB_QUESTIONS_RUBRIC]
-    return [WHOLE_REPLY, SUB_QUESTIONS_RUBRIC]
+    return [WHOLE_REPLY, ERRORS, SUB_QUESTIONS_RUBRIC]
 
 
 def judged_texts(
@@ -264,6 +270,52 @@ def _without_references(case: Case) -> str | None:
     return None if _texts_named(case, "reference") else NO_REFERENCES
 
 
+# --- its errors ------------------------------------------------------------------------------------------------------
+
+
+class ErrorsReply(BaseModel):
+    """The reply that the prompt `compound-errors` asks for; sub-questions are numbered from 1."""
+
+    omitted: list[int]
+    merged: list[int]
+    wrong_language: bool
+    reason: Annotated[str, limit_characters()] = ""
+
+
+def _problem(reply: ErrorsReply, count: int) -> str | None:
+    """Return what is wrong with a reply about `count` sub-questions, in words for the judge, or None if nothing is."""
+    unknown = sorted({number for number in (*reply.omitted, *reply.merged) if not 1 <= number <= count})
+    if unknown:
+        return f"there are questions 1 to {count}, and none with the numbers {unknown}"
+    if len(set(reply.merged)) == 1:
+        return "merged answers must be none, or at least two"
+    return None
+
+
+def _judge_errors(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+    questions = _texts_named(case, "part")
+    if not case.answer.strip():
+        return Outcome(status="scored", value=1.0, reason=EMPTY_LOSES, also={MERGED: 0.0, LANGUAGE: 0.0})
+    prompt = judge_prompt(
+        "compound-errors", case, generator, prompts, ("answer",), {"questions": number_lines(questions)}
+    )  # fmt: skip
+    if prompt is None:
+        return TOO_LONG
+    form = add_check(ErrorsReply, len(questions), lambda reply: _problem(reply, len(questions)))
+    reply, usage = ask(generator, prompt.messages, form)
+    if isinstance(reply, Failure):
+        return failed_outcome(reply, usage)
+    parts = (f"{OMITTED}: {_numbers(reply.omitted)}", f"{MERGED}: {_numbers(reply.merged)}")
+    also = {MERGED: float(bool(reply.merged)), LANGUAGE: float(reply.wrong_language)}
+    reason = " ".join(reply.reason.split()) or "; ".join(parts)
+    value = float(bool(reply.omitted))
+    return Outcome(status="scored", value=value, reason=reason, parts=parts, also=also, usage=usage)
+
+
+def _numbers(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, sorted(set(numbers)))) or "none"
+
+
 _PAIRED_DESCRIPTION = f"share of verdicts as good as or better than the reference, in both orders, {OWN_WORDS}"
 WHOLE_REPLY = Rubric(
     WIN_RATE, _PAIRED_DESCRIPTION, ("pairwise",), _judge_reply, require_material(reference=True), offers=FIVE_LABELS,
@@ -274,4 +326,8 @@ SUB_QUESTIONS_RUBRIC = Rubric(
     SUB_WIN_RATE, f"over all sub-questions, against those of a run: {_PAIRED_DESCRIPTION}",
     ("compound-extract", "pairwise"), _judge_parts, _without_references,
     offers=FIVE_LABELS, also=(PER_QUESTION, SUB_WIN_RATE + FLIPS), extra=CRITERIA,
+)  # fmt: skip
+ERRORS = Rubric(
+    OMITTED, f"share of replies with the error (Table 23), {OWN_WORDS}", ("compound-errors",), _judge_errors,
+    also=(MERGED, LANGUAGE),
 )  # fmt: skip

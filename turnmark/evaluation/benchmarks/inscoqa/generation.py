@@ -42,6 +42,7 @@ from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric, metric
 from turnmark.evaluation.tasks.standard_metrics import (
     CHARACTER_METRICS,
+    LEAD_METRICS,
     PASSAGE_METRICS,
     REFERENCE_METRICS,
     STYLE_METRICS,
@@ -145,6 +146,7 @@ class InsCoQA(Task):
             *REFERENCE_METRICS,
             *CHARACTER_METRICS,
             *PASSAGE_METRICS,
+            *LEAD_METRICS,
             *STYLE_METRICS,
         )
         if self.setting == "prompt":

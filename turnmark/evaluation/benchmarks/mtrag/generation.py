@@ -104,6 +104,7 @@ class Mtrag(Task):
         self.sequential = self._live
         self.metrics: Sequence[Metric[Any]] = (
             *standard_metrics.REFERENCE_METRICS,
+            *standard_metrics.LEAD_METRICS,
             *standard_metrics.PASSAGE_METRICS,
             *standard_metrics.STYLE_METRICS,
             standard_metrics.citation_metrics(shared_embedder(EMBEDDER)),
