@@ -21,8 +21,10 @@ from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.kiwi.analysis import (
     KiwiAnalyse,
     TurnLabels,
+    error_by_rules,
+    retrieved_by_rules,
 )
-from turnmark.evaluation.benchmarks.kiwi.rubrics import Operation, operations, type_of
+from turnmark.evaluation.benchmarks.kiwi.rubrics import Operation, analyze_revision, operations, type_of
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.output_formats import draw
 from turnmark.evaluation.report.paper_comparison import paper_tables
@@ -33,6 +35,27 @@ def made(**changes):
         "id": "0/0", "turn": 0, "instruction": "Who paid for it?", "previous": ANSWER, "answer": ANSWER, "edit": None,
         "rating": "bad",
     } | changes)  # fmt: skip
+
+
+def test_rules_compare_the_texts_if_the_comment_is_uninformative():
+    assert error_by_rules(made(comment="Meh.")) == "Ignored"  # nothing was changed
+    shortened = {"instruction": "Shorten it without losing any figure.", "answer": "The lamp was lit."}
+    assert error_by_rules(made(**shortened)) == "Constraint failure"
+    assert error_by_rules(made(answer=f"{ANSWER} A king paid.")) == "Others"
+
+
+def test_retrieval_is_compared_with_the_users_edit():
+    passages = ({"title": "", "text": "The crown paid for the lamp in gold."},)
+    paid, built = "The crown paid for the lamp.", "Ellis built the tower of granite."
+    for edit, verdict in (
+        (f"{ANSWER} {paid}", "all"),
+        (f"{ANSWER} {paid} {built}", "some"),
+        (f"{ANSWER} {built}", "none"),
+    ):
+        assert retrieved_by_rules(made(edit=edit, passages=passages)) == verdict
+    assert retrieved_by_rules(made(edit="The lamp was lit in 1868.", passages=passages)) is None  # nothing was put in
+    assert retrieved_by_rules(made(passages=passages)) is None
+    assert retrieved_by_rules(made(edit=f"{ANSWER} {paid}")) is None
 
 
 def test_table_6_counts_words_as_written(tmp_path):
@@ -55,6 +78,9 @@ def test_table_values_match_hand_computed_values(tmp_path):
     assert figures["information_seeking[More information]"] == 1.0
     assert figures["instruction_accuracy"] == 1 / 2  # Reorganize is the label, Condense what the rules say
     assert figures["type_accuracy"] == 3 / 3
+    assert figures["error_accuracy"] == 1.0
+    assert (figures["error[Unrequested change]"], figures["error[Constraint failure]"]) == (0.5, 0.5)
+    assert figures["retrieved[all]"] == 1.0
     # Table 6, over the good turns and the edited one: 10 words become 6, 6 become 9, 10 become 13.
     assert figures["length_ratio"] == pytest.approx((6 / 10 + 9 / 6 + 13 / 10) / 3)
     assert figures["edit_distance"] == pytest.approx((4 + 3 + 3) / 3)
@@ -142,18 +168,75 @@ def demo_turns():
     return [turn for session in sessions for turn in session.turns]
 
 
-def test_rules_agree_with_most_types_of_the_demo_split():
+@pytest.mark.parametrize(("instruction", "revised", "rating", "error", "reason"), [
+    # done, and nothing else
+    (OIL, "The lamp was lit in 1868. The horn came later. Both were built by Ellis.", "good", "Others", ""),
+    ('Add "It stands on a rock." at the end.', f"{FOUR} It stands on a rock.", "good", "Others", ""),
+    ("Who paid for it?", f"{FOUR} The crown paid.", "good", "Others", ""),
+    ("Remove the second sentence.", "The lamp was lit in 1868. The horn came later. Both were built by Ellis.", "good",
+     "Others", ""),
+    ("Leave it exactly as it is.", FOUR, "good", "Others", ""),
+    # ignored
+    (OIL, FOUR, "bad", "Ignored", "nothing that was asked for was done"),
+    # what was to be kept is gone
+    ("Make it shorter, without losing any figure.", "It burned rape oil. The horn came later.", "neutral",
+     "Constraint failure", "figures are gone: 1868"),
+    # a change that nobody asked for: one sentence of four, beyond a fifth; three of four
+    ("Copy the answer as it stands.", f"Yes. {FOUR}", "neutral", "Unrequested change", "insert 'Yes.'"),
+    (OIL, "The lamp was lit in 1868. The horn came much later, in fog and snow and rain. Both were built by Ellis.",
+     "neutral", "Unrequested change", "25% of the sentences changed unasked: replace 'The horn came later.'"),
+    ("Who paid for it?", "The crown paid for all of the works on this rock.", "bad", "Unrequested change", "100% of"),
+])  # fmt: skip
+def test_rules_find_the_errors_of_revisions(instruction, revised, rating, error, reason):
+    reading = analyze_revision(instruction, FOUR, revised)
+    assert (reading.rating, reading.error) == (rating, error), reading
+    assert (reason or "no broken constraint") in reading.reason
+
+
+def test_tolerates_one_changed_sentence_unless_the_rest_must_stay():
+    many = " ".join(f"Stone {n} was laid in 18{n}." for n in range(10, 20))
+    first = many.replace("Stone 10 was laid in 1810. ", "").replace("laid in 1811", "blessed and painted red in 1811")
+    loose = analyze_revision("Remove what is about Stone 10.", many, first)
+    strict = analyze_revision("Remove what is about Stone 10. Leave the rest exactly as it is.", many, first)
+    assert (loose.rating, strict.rating) == ("good", "neutral")
+
+
+def test_rules_agree_with_most_ratings_of_the_demo_split():
+    """What it misses there are faults of content: a figure that is wrong, a reason that is beside the point."""
     turns = demo_turns()
+    wrong = {
+        turn.id
+        for turn in turns
+        if (analyze_revision(turn.instruction, turn.previous, turn.answer).rating == "good") != (turn.rating == "good")
+    }
+    assert (wrong, len(turns)) == ({"3/1", "5/1", "5/2"}, 23)
     kinds = [type_of(turn.instruction) for turn in turns]
     assert sum(kind.coarse == turn.coarse for kind, turn in zip(kinds, turns, strict=True)) == 23
     assert sum(kind.fine == turn.fine for kind, turn in zip(kinds, turns, strict=True)) >= 21
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([OIL, "Who paid?", "Shorten it."]),
+    st.lists(st.sampled_from(["A lamp.", "Oil.", "A horn."]), min_size=1),
+)
+def test_citation_marks_do_not_count(instruction, parts):
+    marked = " ".join(f"{part[:-1]} [{n}]." for n, part in enumerate(parts, 1))
+    assert analyze_revision(instruction, FOUR, marked) == analyze_revision(instruction, FOUR, " ".join(parts))
+
+
+def test_citation_marks_count_where_the_instruction_is_about_them():
+    before = "The lamp was lit in 1868 [1]. It burned rape oil [2]."
+    instruction = "Remove all citations from the answer."
+    assert analyze_revision(instruction, before, before).error == "Ignored"
+    assert analyze_revision(instruction, before, "The lamp was lit in 1868. It burned rape oil.").rating == "good"
 
 
 @pytest.mark.timeout(60)
 def test_long_runs_of_blanks_are_read_quickly():
     """Rules tried each of them as a beginning, which took minutes; found by fuzzing."""
     order = f"Add a sentence{' ' * 100_000}at the end,\n\n but leave the rest."
-    assert type_of(order).coarse == "information-seeking"
+    assert analyze_revision(order, f"One.{' ' * 20_000}Two.", "One. Two. Three.").rating == "good"
 
 
 @pytest.mark.parametrize(
@@ -186,9 +269,12 @@ TEXTS = st.lists(
 
 
 def test_operations_of_each_kind():
-    assert operations(f"{FERRY_ANSWER} It is old.", f"{FERRY} She carries ten cars. It is old. Rain.") == (
+    assert operations(
+        f"{FERRY_ANSWER} It is old.", f"It is old. {FERRY} She carries ten cars.\n\nA lunch is served. Rain."
+    ) == (
+        Operation(kind="move", before="It is old.", after="It is old."),
         Operation(kind="replace", before=TWO, after="She carries ten cars."),
-        Operation(kind="remove", before=THREE, after=""),
+        Operation(kind="rewrite", before=THREE, after="A lunch is served."),
         Operation(kind="insert", before="", after="Rain."),
     )
     assert operations(FERRY_ANSWER, " ".join(FERRY_ANSWER.split())) == ()
@@ -202,9 +288,13 @@ def said(text):
 @settings(max_examples=150)
 def test_operations_account_for_every_changed_sentence(before, after):
     changes = operations(before, after)
-    gone = Counter(change.before for change in changes if change.kind != "insert")
-    come = Counter(change.after for change in changes if change.kind != "remove")
+    gone = Counter(op.before for op in changes if op.kind in ("remove", "replace", "rewrite"))
+    come = Counter(op.after for op in changes if op.kind in ("insert", "replace", "rewrite"))
+    moved = Counter(op.before for op in changes if op.kind == "move")
     old, new = Counter(said(before)), Counter(said(after))
     assert gone <= old
+    assert moved <= old & new
     assert old - gone + come == new
+    # What is in no operation stands in both texts, in one order.
+    assert len(said(before)) - gone.total() - moved.total() == len(said(after)) - come.total() - moved.total()
     assert (not changes) == (said(before) == said(after))

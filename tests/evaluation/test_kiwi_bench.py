@@ -254,12 +254,14 @@ def test_a_judge_rates_revisions_as_users_do(turnmark, tmp_path, check_run):
 
     with ScriptedServer(reply) as server:
         spec = f"openai:tiny@{server.url}?retries=0"
-        ran = turnmark("eval", "kiwi", "--data", source.root, "--judge", spec, "--out", "run", "--json")
+        ran = turnmark("eval", "kiwi", "--data", source.root, "--judge", spec, "--judge", "embedded", "--out", "run",
+                       "--json")  # fmt: skip
     assert ran.code == 0, ran.err
     check_run(Path("run"))
     summary = json.loads(ran.out)
     assert summary["metrics"]["good"]["mean"] == pytest.approx(2 / 3)
     assert summary["breakdowns"]["instruction"]["Others"]["good"]["mean"] == 0
+    assert summary["metrics"]["good[embedded]"]["n"] == 3
     labels = {row["id"]: row["label"] for row in lines(Path("run/judgements.jsonl")) if row["measure"] == "good"}
     assert labels == {"0/0": "good", "0/1": "neutral", "1/0": "good"}
     for body in server.bodies:

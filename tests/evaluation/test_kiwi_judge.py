@@ -146,7 +146,7 @@ def test_instructions_in_a_text_stay_between_the_marks(tmp_path):
     assert prompt.index(f"<revised-{tag[1]}>") < prompt.index(evil) < prompt.index(f"</revised-{tag[1]}>")
 
 
-def test_the_demo_is_judged_without_a_model_and_its_table_is_the_papers(turnmark, monkeypatch, check_run):
+def test_the_demo_is_judged_by_code_and_its_table_is_the_papers(turnmark, monkeypatch, check_run):
     monkeypatch.setenv("COLUMNS", "130")
     ran = turnmark.ok("eval", "kiwi", "--task", "judge", "--judge", "embedded", "--out", "run")
     check_run(Path("run"))

@@ -1,9 +1,10 @@
 """KIWI's analysis of recorded sessions (section 4): instruction types, ratings, errors and the size of revisions.
 
-It gives Tables 2, 3, 4 and 6 and the retrieval analysis of section 4.3. A model (few-shot prompts) labels each turn
-with the type of its instruction, the error of the revision, and whether the retrieved passages were enough; rules label
-only the type. Where the data have human labels, the report gives the agreement with them. The paper's authors labeled
-some turns by hand and the rest with GPT-4. They judged retrieval only by hand. All other values come from the data.
+It gives Tables 2, 3, 4 and 6 and the retrieval analysis of section 4.3. A model (few-shot prompts) or rules label each
+turn with the type of its instruction, the error of the revision, and whether the retrieved passages were enough. Where
+the data have human labels, the report gives the agreement with them. The paper's authors labeled some turns by hand and
+the rest with GPT-4. They judged retrieval only by hand. The rules for retrieval check whether the passages contain the
+sentences that a user inserted, so they cannot judge turns without an edit. All other values come from the data.
 
 Table 6 counts the words of the texts as written: the paper does not mention that marks were removed. The table covers
 815 turns. The paper says that it leaves out turns rated neutral or bad "with an edited answer". Of 1,260 turns, 760
@@ -14,19 +15,22 @@ result is the target.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
 from pydantic import BaseModel, Field
 
 from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.steps.verify.claim_support import covers
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
 from turnmark.corpora.benchmarks import kiwi
 from turnmark.corpora.benchmarks.kiwi import ERROR_TYPES, FINE_TYPES, KiwiTurn, Session
+from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.kiwi.kiwi_task import (
     EDIT_METRICS,
@@ -41,7 +45,7 @@ from turnmark.evaluation.benchmarks.kiwi.kiwi_task import (
     measure_edits,
     turn_item,
 )
-from turnmark.evaluation.benchmarks.kiwi.rubrics import INFORMATION_TYPES, type_of
+from turnmark.evaluation.benchmarks.kiwi.rubrics import INFORMATION_TYPES, analyze_revision, operations, type_of
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.prompts import JUDGES
@@ -56,6 +60,8 @@ InstructionType = Literal[
 Error = Literal["Unrequested change", "Ignored", "Constraint failure", "Poor integration", "Others"]
 RetrievedShare = Literal["all", "some", "none"]
 PROMPTS = ("kiwi-instruction", "kiwi-error", "kiwi-retrieved")
+COVERED_SHARE = 0.6
+"""The passages cover a sentence if they contain at least this share of its content words."""
 
 
 class TurnLabels(Record):
@@ -116,8 +122,12 @@ def labels_by_model(
 
 
 def labels_by_rules(turn: KiwiTurn) -> TurnLabels:
-    """Label the type of a turn's instruction by rules, which read only English."""
-    return TurnLabels.model_validate({"instruction": type_of(turn.instruction).fine})
+    """Label a turn by rules, which read only English instructions and comments."""
+    labels = TurnLabels.model_validate({"instruction": type_of(turn.instruction).fine})
+    if is_good(turn.rating):
+        return labels
+    retrieved = retrieved_by_rules(turn) if seeks_information(turn, labels) else None
+    return labels.model_copy(update={"error": error_by_rules(turn), "retrieved": retrieved})
 
 
 def seeks_information(turn: KiwiTurn, labels: TurnLabels) -> bool:
@@ -125,6 +135,63 @@ def seeks_information(turn: KiwiTurn, labels: TurnLabels) -> bool:
     if turn.coarse:
         return turn.coarse == "information-seeking"
     return labels.instruction in INFORMATION_TYPES
+
+
+# --- by rules --------------------------------------------------------------------------------------------------------
+
+# The first pattern that matches decides. "Unrequested change" comes first because it is the most common kind (Table 4),
+# and "Ignored" last because most comments say "did not".
+_WORDS: Mapping[Error, str] = {
+    "Unrequested change": r"""unasked|unrequested|unprompted|unnecessar(?:y|ily)|nobody asked
+        without (?:being asked|asking)|(?:had|did|was|were)(?: not|n['’]t) (?:been )?ask(?:ed)?
+        not (?:been )?(?:asked|requested|mentioned)|rewrote the (?:whole|entire)
+        (?:also|too|even) (?:removed|changed|deleted|dropped|rewrote|rewritten|altered|added|modified)
+        (?:removed|changed|deleted|dropped|lost|altered|modified) (?:some|other|parts?|most|the rest|too much|important)
+        (?:removed|changed|deleted|dropped|lost|altered|modified) (?:relevant|useful|everything else)
+        (?:is|are|was|were) (?:gone|lost)|should (?:not have|have (?:been|stayed|kept) (?:a copy|as|the))""",
+    "Poor integration": r"""flow|awkward\w*|disconnect\w*|integrat\w*|coheren\w*|incoheren\w*|tacked|stuck on|abrupt\w*
+        imbalanc\w*|unbalanced|out of place|does(?: not|n['’]t) fit|repet\w*|redundan\w*|disjointed|choppy
+        transition\w*""",
+    "Constraint failure": r"""too (?:long|short|many|few)|(?:more|fewer|less|longer|shorter) than|word limit
+        (?:wrong|another) (?:place|position|order|number|length)|verbatim|word for word
+        (?:at|in|to) the (?:wrong|end|beginning|start|middle|last|first|second)
+        not (?:at|in|as) the (?:first|last|beginning|end)|instead of (?:\d+|one|two|three|four|five|a)
+        (?:\d+|two|three|four|five|six) (?:sentences?|paragraphs?|words)""",
+    "Ignored": r"""still (?:there|here|in|has|have|the|mentions?|contains?)|ignor\w*|no changes?|same answer|unchanged
+        nothing (?:was |has |is )?(?:changed|done|added|removed)|failed to
+        did(?: not|n['’]t) (?:do|follow|remove|add|change|answer|address|make|include|provide|shorten|condense)
+        does(?: not|n['’]t) (?:follow|answer|include|provide|address|remove)
+        not (?:in it|followed|done|added|removed|answered|addressed)""",
+}
+_COMMENTS: Mapping[Error, re.Pattern[str]] = {
+    kind: re.compile(rf"\b(?:{'|'.join(line.strip() for line in lines.splitlines())})\b", re.IGNORECASE)
+    for kind, lines in _WORDS.items()
+}
+
+
+def error_by_rules(turn: KiwiTurn) -> Error:
+    """Return the error of a revision that is not good, by words in the comment or, without any, by comparing the
+    texts."""
+    for kind, pattern in _COMMENTS.items():
+        if turn.comment and pattern.search(turn.comment):
+            return kind
+    return cast(Error, analyze_revision(turn.instruction, turn.previous, turn.answer).error)
+
+
+def retrieved_by_rules(turn: KiwiTurn) -> RetrievedShare | None:
+    """Return how many of the user's inserted sentences the passages cover, or None without passages or insertions."""
+    if not turn.passages or turn.edit is None:
+        return None
+    previous, edit = strip_citations(turn.previous), strip_citations(turn.edit)
+    kinds = ("insert", "replace", "rewrite")
+    inserted = [change.after for change in operations(previous, edit) if change.kind in kinds]
+    if not inserted:
+        return None
+    texts = [passage.text for passage in turn.passages]
+    covered_count = sum(covers(sentence, texts, COVERED_SHARE) for sentence in inserted)
+    if covered_count == len(inserted):
+        return "all"
+    return "some" if covered_count else "none"
 
 
 # --- the tables -------------------------------------------------------------------------------------------------------
@@ -252,9 +319,8 @@ class KiwiAnalyse(KiwiTask):
     )  # fmt: skip
 
     def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
-        note = "instruction types are labeled by rules, errors and what was retrieved only by a model"
-        if self.request.asks_model:
-            note = "a language model labels instruction types, errors and what was retrieved; all else is as recorded"
+        labeler = "a language model" if self.request.asks_model else "rules"
+        note = f"instruction types, errors and what was retrieved are labeled by {labeler}; all else is as recorded"
         return PROMPTS, [note]
 
     def items(self) -> Iterator[Item | Problem]:

@@ -1,9 +1,10 @@
 """KIWI's judging task (section 5): predict whether the user rated a recorded revision good; neutral counts as bad.
 
 The turns are split into train, validation and test; the test turns are judged. The judge is a language model, zero-shot
-or few-shot with the ten training turns whose instructions are most similar. The metrics compare the predictions with
+or few-shot with the ten training turns whose instructions are most similar, or rules without a model, which learn
+nothing from training turns (`turnmark.evaluation.benchmarks.kiwi.rubrics`). The metrics compare the predictions with
 the users' ratings; the positive class is good. There are two baselines: always the majority label of the training
-turns, which is also the prediction without a model, and good at random as often as among the training turns.
+turns, and good at random as often as among the training turns.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from turnmark.evaluation.benchmarks.kiwi.kiwi_task import (
     is_good,
     turn_item,
 )
+from turnmark.evaluation.benchmarks.kiwi.rubrics import analyze_revision
 from turnmark.evaluation.judging.verdicts import Labels
 from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyle, MetricStyles
 from turnmark.evaluation.metrics.idk_conditioning import sample_values
@@ -174,7 +176,10 @@ class KiwiJudge(KiwiTask):
         self.seed, self._lock = self.request.seed, threading.Lock()
         errors = ErrorCollector()
         if self._few_shot and not (self.request.asks_model or self.request.scoring):
-            errors.add(f"--setting {self.setting}: examples are shown to a language model; name one with --judge")
+            errors.add(
+                f"--setting {self.setting}: examples are shown to a language model; name one with --judge (the "
+                "embedded judge learns nothing from them)"
+            )
         loaded = kiwi.load_sessions(self.source.root)
         self._sessions, self._problems = loaded.data, loaded.problems
         self.parts_of = errors.collect(split_turns, self._sessions, self.seed) or {}
@@ -197,8 +202,11 @@ class KiwiJudge(KiwiTask):
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         began = time.perf_counter()
         turn: KiwiTurn = item.task.turn
-        rating, notes, usage = "good" if self._share > 1 / 2 else "bad", list[str](), Usage()
-        if generator is not None:
+        if generator is None:
+            revision = analyze_revision(turn.instruction, turn.previous, turn.answer)
+            rating = "good" if revision.rating == "good" else "bad"
+            notes, usage = [revision.reason], Usage()
+        else:
             rating, notes, usage = self._ask(item.task, generator)
         return Sample(
             id=item.id, status="done", query=turn.instruction, prediction=rating, turn=turn.turn,
