@@ -103,6 +103,8 @@ def _plan(kind: type[Task], request: EvalRequest, given: Generator | None) -> Pl
     assert task is not None, "errors.raise_all() raised otherwise"
     notes: list[str] = []
     if stored is not None:
+        if request.dry_run:
+            notes += task.note_files(request.predictions)
         all_domains = task.domains
         task = stored.narrow(task, items)
         chosen = stored.ids_to_score(task, items)

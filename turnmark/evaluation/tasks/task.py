@@ -223,6 +223,10 @@ class Task(ABC):
         """Read the predictions of another system (`score --predictions`)."""
         return check_predictions(paths, benchmark)
 
+    def note_files(self, paths: Sequence[Path]) -> Iterable[str]:  # noqa: ARG002
+        """Return what `score --dry-run` notes about files of predictions, besides mistakes that refuse them."""
+        return ()
+
     @property
     def asks_as_paper(self) -> bool:
         """Whether the system is asked by the paper's own prompts."""

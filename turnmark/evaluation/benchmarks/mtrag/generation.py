@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -45,6 +45,7 @@ from turnmark.evaluation.storage.corpus_passages import (
     samples_file,
 )
 from turnmark.evaluation.storage.predictions import Answers, check_predictions
+from turnmark.evaluation.storage.submission_format import note_submission
 from turnmark.evaluation.tasks import standard_metrics
 from turnmark.evaluation.tasks.data_notes import problem_notes
 from turnmark.evaluation.tasks.items import Case, Item, missing_sample
@@ -290,6 +291,10 @@ class Mtrag(Task):
     @classmethod
     def read(cls, paths: Sequence[Path], benchmark: str) -> Answers:
         return check_predictions(paths, benchmark, mtrag.domain_of)
+
+    def note_files(self, paths: Sequence[Path]) -> Iterable[str]:
+        subtask = {"reference": "B", "rag": "C"}.get(self.setting or "")
+        return note_submission(paths, subtask, self._data.tasks) if subtask else ()
 
     def describe_corpus(self, name: str, corpus: CorpusUsed) -> str:
         return bench.extent_in_words(name, corpus)

@@ -40,6 +40,7 @@ from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
 from turnmark.evaluation.storage.predictions import Answers, format_trec, note_ties, read_runs, sort_passages
 from turnmark.evaluation.storage.run_folder import RunFolder
+from turnmark.evaluation.storage.submission_format import note_submission
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import Metric, Value
 from turnmark.evaluation.tasks.request import EvalRequest, select
@@ -292,6 +293,9 @@ class Retrieval(Task):
             else:
                 item = bench.task_item(task, domain)
             yield replace(item, task=relevant, relevant=frozenset(relevant))
+
+    def note_files(self, paths: Sequence[Path]) -> Iterable[str]:
+        return note_submission(paths, "A", self._data.tasks)
 
     def describe_corpus(self, name: str, corpus: CorpusUsed) -> str:
         return bench.extent_in_words(name, corpus)
