@@ -61,7 +61,7 @@ def test_every_command_shows_its_help_next_to_a_mistake(turnmark, words):
         (["index", "lst"], "no command of turnmark index is called 'lst' (did you mean 'list'?); there are: "),
         (["--nonsense", "ask"], "unknown option --nonsense (see turnmark --help)"),
         (["ask", "x", "--generater", "y"], "unknown option --generater (did you mean --generator?)"),
-        (["eval", "mtrag", "--protocol", "ones"], "--protocol ones: expected 'turn' or 'paper'"),
+        (["compare", "a", "b", "--missing", "ones"], "--missing ones: expected leave-out or zero"),
         (["list", "retriever"], "no role is called 'retriever' (did you mean 'retrievers'?)"),
         (["model", "get", "splade-tyni"], "no model is called 'splade-tyni' (did you mean 'splade-tiny'?)"),
         (["eval", "mtragg"], "no benchmark is called 'mtragg' (did you mean 'mtrag'?)"),

@@ -107,6 +107,36 @@ def test_third_run_does_not_change_the_comparison_of_the_first_two(tmp_path):
     assert together.n == 9
 
 
+def test_samples_left_out_are_reported_if_they_are_not_spread_like_the_rest(tmp_path):
+    clapnq = [name for name in IDS if facts_of(name).labels["domain"] == ("clapnq",)]
+    fiqa = [name for name in IDS if name not in clapnq]
+    whole = write_run(tmp_path / "a", shifted(0))
+    notes = " ".join(compare([whole, write_run(tmp_path / "b", shifted(0.1, ids=fiqa))]).notes)
+    assert "9 samples of A are not in B and are left out" in notes
+    assert "not spread like the rest: domain clapnq (9 of these 9, but 0 of the 9 others)" in notes
+    failing = {name: "no answer" if name in clapnq else value for name, value in shifted(0.1)["rouge_l.word"].items()}
+    failed = write_run(tmp_path / "d", {"rouge_l.word": failing}, failed=clapnq)
+    notes = " ".join(compare([whole, failed]).notes)
+    assert "9 samples failed in B and are left out these samples are not spread like the rest: domain clapnq" in notes
+    spread = [name for name in IDS if name.endswith(("1", "2"))]
+    assert "not spread" not in " ".join(compare([whole, write_run(tmp_path / "c", shifted(0.1, ids=spread))]).notes)
+
+
+def test_missing_and_failed_samples_count_as_zero_on_request(tmp_path):
+    values = shifted(0.2)["rouge_l.word"]
+    first = write_run(tmp_path / "a", {"rouge_l.word": values})
+    lacking, failed = IDS[-1], IDS[-2]
+    second_values = {
+        name: "no answer" if name == failed else value for name, value in values.items() if name != lacking
+    }
+    second = write_run(tmp_path / "b", {"rouge_l.word": second_values})
+    assert compare([first, second]).metrics["rouge_l.word"].changes[0].difference == 0
+    for runs, sign in (([first, second], -1), ([second, first], 1)):
+        change = compare(runs, "zero").metrics["rouge_l.word"].changes[0]
+        assert (change.n, change.left_out) == (17, 0)
+        assert change.difference == pytest.approx(sign * (values[lacking] + values[failed]) / 17)
+
+
 def test_precision_is_over_the_predictions_of_each_run(tmp_path):
     name = "unknown.precision"
     first = {name: {**dict.fromkeys(IDS), "c2<::>1": 1.0, "c3<::>1": 0.0}}

@@ -201,16 +201,18 @@ _derive_signature(evaluate, "eval")
 _derive_signature(score, "score")
 
 
-def compare(runs: Sequence[Run | str | Path]) -> Comparison:
+def compare(runs: Sequence[Run | str | Path], missing: Literal["leave-out", "zero"] = "leave-out") -> Comparison:
     """Compare each finished run with the first one, over the samples that both have.
 
     Args:
         runs: at least two runs, or their folders.
+        missing: what to do with a sample that one of the two runs lacks or failed on. `leave-out` ignores it; `zero`
+            counts it as 0 in that run.
     """
     from turnmark.evaluation.comparison.run_comparison import compare_runs
 
     paths = [run.path if isinstance(run, Run) else Path(run) for run in runs]
-    return Comparison(compare_runs(paths))
+    return Comparison(compare_runs(paths, missing))
 
 
 def _config_fields(assistant: Assistant | str, errors: ErrorCollector) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pydantic import Field
 
 from turnmark.core.record import Record
 from turnmark.evaluation.comparison.comparable_runs import ComparedRun, ScoreSums, metric_reason
-from turnmark.evaluation.metric_style import StyledRecord
+from turnmark.evaluation.metric_style import LEAD_MARGIN_SUFFIX, StyledRecord
 from turnmark.evaluation.scores.score_tally import Facts
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 PERMUTATION_SEED = 0
 """Random seed of all draws: two runs give the same results in any order and next to any other runs."""
+MissingPolicy = Literal["leave-out", "zero"]
 _BASELINE_SUFFIXES = ("[lead]", "[always-unknown]")
 _RATIO_NAMES = frozenset(("precision", "recall", "f1"))
 
@@ -107,14 +108,19 @@ class PairedStatistics:
 
     Args:
         facts: sample id -> cluster, labels and whether the sample is in the headline.
+        missing: `zero`: a sample that one of two runs lacks, or failed on, counts as 0 in that run. Metrics of which 0
+            is not the worst value, and ratios of counts, leave it out in any case.
     """
 
-    def __init__(self, runs: Sequence[ComparedRun], facts: Mapping[str, Facts]) -> None:
+    def __init__(
+        self, runs: Sequence[ComparedRun], facts: Mapping[str, Facts], missing: MissingPolicy = "leave-out"
+    ) -> None:
         import numpy as np
 
         # Sorted by cluster name, so that the order of the runs does not matter.
         self.ids = sorted(facts, key=lambda name: (facts[name].cluster, name))
         self._runs = runs
+        self._missing = missing
         self._facts = [facts[name] for name in self.ids]
         cluster_names = [sample_facts.cluster for sample_facts in self._facts]
         self._clusters: Ints = np.unique(cluster_names, return_inverse=True)[1]
@@ -191,10 +197,23 @@ class PairedStatistics:
             rows = [0, index]
             cells = self._metrics[metric]
             counts, known, tried = cells.counts[rows], cells.known[rows], self._tried[rows]
+            sums, weights = cells.sums[rows], cells.weights[rows]
+            if self._missing == "zero" and self._has_worst_zero(metric):
+                # Others do not have the metric at all, such as samples without passages.
+                lacking = np.logical_or.reduce((known & ~counts) | ~tried)
+                here = lacking & np.logical_or.reduce(counts) & ~counts
+                sums, weights = np.where(here, 0.0, sums), np.where(here, weights[::-1], weights)
+                counts = counts | here
             counted = np.logical_and.reduce(counts)
             left_out = np.logical_or.reduce(known) & np.logical_and.reduce(tried) & ~counted
             is_share = run.summary.metrics[metric].shown.fraction
-            yield _PairedMetric(run.letter, counted, left_out, cells.sums[rows], cells.weights[rows], is_share)
+            yield _PairedMetric(run.letter, counted, left_out, sums, weights, is_share)
+
+    def _has_worst_zero(self, metric: str) -> bool:
+        """Return whether 0 is the worst value of a metric. It is none of a count, a rate or a difference of metrics."""
+        shown = self._runs[0].summary.metrics[metric].shown
+        is_share = shown.fraction and shown.direction == "higher" and not metric.endswith(LEAD_MARGIN_SUFFIX)
+        return is_share and not _is_ratio(metric)
 
     def _describe(self, metric: str, chosen: Bools, changes: tuple[Change, ...]) -> MetricComparison:
         cells = self._metrics[metric]

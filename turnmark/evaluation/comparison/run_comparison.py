@@ -7,7 +7,8 @@ neither run, since each system's answers decide which samples it counts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import Field
@@ -24,6 +25,7 @@ from turnmark.evaluation.comparison.comparable_runs import (
 from turnmark.evaluation.comparison.paired_statistics import (
     Change,
     MetricComparison,
+    MissingPolicy,
     PairedStatistics,
     correct,
 )
@@ -32,12 +34,17 @@ from turnmark.evaluation.records import DataUsed, Sample
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.finished_runs import samples
 from turnmark.evaluation.scores.cluster_statistics import MIN_CLUSTERS
+from turnmark.evaluation.scores.score_tally import Facts
 from turnmark.evaluation.tasks.declarations import no_interval
 
 SIGNIFICANCE_LEVEL = 0.05
 """Significance level."""
 MAX_CHANGED_SAMPLES = 5
 """Maximum samples shown in each direction, for each run."""
+MAX_CHANCE = 0.001
+"""Maximum probability that a kind of sample is left out so often by chance, for it to be reported."""
+MAX_KINDS = 3
+"""Maximum kinds of samples in a note."""
 
 
 class Side(Record):
@@ -87,22 +94,25 @@ class RunComparison(Record):
     notes: tuple[str, ...]
 
 
-def compare_runs(paths: Sequence[Path]) -> RunComparison:
+def compare_runs(paths: Sequence[Path], missing: MissingPolicy = "leave-out") -> RunComparison:
     """Compare finished runs with the first of them.
+
+    Args:
+        missing: see `PairedStatistics`.
 
     Raises:
         RequestError: a folder is no finished run, or the runs have nothing in common to compare.
     """
     runs = load_runs(paths)
     first = runs[0]
-    facts = merge_facts(runs, _comparable_ids(runs))
-    paired = PairedStatistics(runs, facts)
+    facts = merge_facts(runs, _comparable_ids(runs, missing))
+    paired = PairedStatistics(runs, facts, missing)
     metrics = correct(paired.compare(paired.headline))
     lead = _choose_lead(first, metrics)
     reasons = tuple(find_reasons(runs))
     shared = [name for name in facts if all(name in run.domains and name not in run.skipped for run in runs)]
     clusters = len({facts[name].cluster for name in shared})
-    notes = [*_power_notes(metrics, lead[:1]), *_notes(runs, lead)]
+    notes = [*_power_notes(metrics, lead[:1]), *_notes(runs, missing, lead)]
     if 0 < clusters < MIN_CLUSTERS:
         notes.insert(0, no_interval(clusters, first.manifest.benchmark))
     in_headline = [name for name in facts if facts[name].headline]
@@ -125,9 +135,11 @@ def compare_runs(paths: Sequence[Path]) -> RunComparison:
     )
 
 
-def _comparable_ids(runs: Sequence[ComparedRun]) -> list[str]:
-    """Return the ids that the first run and another one have and tried."""
+def _comparable_ids(runs: Sequence[ComparedRun], missing: MissingPolicy) -> list[str]:
+    """Return the ids that the first run and another one have and tried; with `zero`, those that any run has."""
     first, *other_runs = runs
+    if missing == "zero":
+        return list(dict.fromkeys(name for run in runs for name in run.domains))
     tried_by_others: set[str] = set()
     for run in other_runs:
         tried_by_others |= run.domains.keys() - run.skipped
@@ -215,10 +227,11 @@ def _warnings(runs: Sequence[ComparedRun]) -> Iterator[str]:
         yield from (f"{run.letter}: {line}" for line in tables.warnings(run.summary) if line not in demo)
 
 
-def _notes(runs: Sequence[ComparedRun], lead: Sequence[str]) -> Iterator[str]:
+def _notes(runs: Sequence[ComparedRun], missing: MissingPolicy, lead: Sequence[str]) -> Iterator[str]:
     first = runs[0]
+    fate = "count as 0 there" if missing == "zero" else "are left out"
     for run in runs[1:]:
-        yield from _note_missing_samples(first, run)
+        yield from describe_missing_samples(first, run, fate)
         if run.manifest.repeat != first.manifest.repeat:
             times = f"{first.manifest.repeat} in {first.letter}, {run.manifest.repeat} in {run.letter}"
             yield f"repeats of a task: {times}; a sample counts once, by its mean"
@@ -263,17 +276,54 @@ def _metric_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:
             yield f"{name} is measured only in {', '.join(letters)}"
 
 
-def _note_missing_samples(first: ComparedRun, run: ComparedRun) -> Iterator[str]:
-    """Yield notes on the samples that only one of two runs has, tried or answered."""
+# --- the samples that a comparison leaves out -------------------------------------------------------------------------
+
+
+def describe_missing_samples(first: ComparedRun, run: ComparedRun, fate: str) -> Iterator[str]:
+    """Yield notes on the samples that only one of two runs has, tried or answered, and on their kinds.
+
+    Args:
+        fate: what happens to them, e.g. `are left out`.
+    """
+    facts = {**(run.facts or {}), **(first.facts or {})}
+    shared = {name for name in first.domains if name in run.domains}
     for side, other in ((first, run), (run, first)):
         only_here = side.domains.keys() - other.domains.keys()
         if only_here:
-            yield f"{len(only_here)} samples of {side.letter} are not in {other.letter} and are left out"
-    shared = first.domains.keys() & run.domains.keys()
+            yield f"{len(only_here)} samples of {side.letter} are not in {other.letter} and {fate}"
+            yield from _note_uneven_kinds(only_here, shared, facts)
     untried = shared & (first.skipped | run.skipped)
     if untried:
-        yield f"{len(untried)} samples were not tried in {first.letter} or {run.letter} and are left out"
+        yield f"{len(untried)} samples were not tried in {first.letter} or {run.letter} and {fate}"
+        yield from _note_uneven_kinds(untried, shared - untried, facts)
     for side in (first, run):
         failed = (shared - untried) & side.failed
         if failed:
-            yield f"{len(failed)} samples failed in {side.letter} and are left out"
+            yield f"{len(failed)} samples failed in {side.letter} and {fate}"
+            yield from _note_uneven_kinds(failed, shared - untried - failed, facts)
+
+
+def _note_uneven_kinds(left_out: Collection[str], kept: Collection[str], facts: Mapping[str, Facts]) -> Iterator[str]:
+    """Yield a note if some kinds of samples are left out more often than chance would do it."""
+    from scipy.stats import hypergeom
+
+    here, there = _count_kinds(left_out, facts), _count_kinds(kept, facts)
+    kinds: list[tuple[float, str]] = []
+    for (dimension, value), count in here.items():
+        kept_count = there[dimension, value]
+        # The probability of at least so many of a kind in a draw without replacement.
+        chance = hypergeom.sf(count - 1, len(left_out) + len(kept), count + kept_count, len(left_out))
+        if chance < MAX_CHANCE:
+            share = f"{count} of these {len(left_out)}, but {kept_count} of the {len(kept)} others"
+            kinds.append((chance, f"{dimension} {value} ({share})"))
+    if kinds:
+        listed = "; ".join(text for _, text in sorted(kinds)[:MAX_KINDS])
+        yield f"these samples are not spread like the rest: {listed}"
+
+
+def _count_kinds(names: Collection[str], facts: Mapping[str, Facts]) -> Counter[tuple[str, str]]:
+    kinds: Counter[tuple[str, str]] = Counter()
+    for name in names:
+        if name in facts:
+            kinds.update((dimension, value) for dimension, values in facts[name].labels.items() for value in values)
+    return kinds
