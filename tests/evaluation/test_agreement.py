@@ -126,18 +126,6 @@ def test_refuses_a_run_of_other_answers(human, tmp_path):
         agreement([human, run])
 
 
-def test_names_the_reproduced_columns_of_table_6(tmp_path, turnmark):
-    """The file's answerable tasks, changed so that naturalness is what Table 6 prints."""
-    content = evaluation()
-    for row in content["evaluations"]:
-        printed = {"reference": "4", "gpt-4o": "4", "llama-3.1-405b-instruct": "4"}[row["model_id"]]
-        row["annotations"]["naturalness"] = {f"r{n}": {"value": printed} for n in range(3)}
-    rows = [row for row in content["evaluations"] if row["model_id"] == "llama-3.1-405b-instruct"]
-    rows[0]["annotations"]["naturalness"] = {f"r{n}": {"value": "3"} for n in range(3)}
-    out = " ".join(turnmark.ok("agreement", write_evaluation(tmp_path / "h.json", content)).out.split())
-    assert "Of the 9 printed columns, these are reproduced over the answerable tasks here: N." in out
-
-
 def test_refuses_answers_rated_in_two_files(human, tmp_path):
     again = write_evaluation(tmp_path / "again.json", evaluation() | {"name": "another"})
     with pytest.raises(RequestError, match="36 answers are in several files"):

@@ -73,32 +73,7 @@ def _means(agreement: Agreement, printed: bool) -> Table:
         for system, values in read_printed_statistics()["table_6"].items():
             cells = [_format_printed(values.get(name)) for name in names]
             rows.append(ReportRow((agreement.systems.get(system, system), tasks, *cells), "below"))
-        lines.append(_describe_equal_columns(agreement))
     return Table("By system", columns, tuple(rows), tuple(lines) if agreement.properties else (), tight=True)
-
-
-def _describe_equal_columns(agreement: Agreement) -> str:
-    """Return a line that names the columns of Table 6 that this file reproduces over its answerable tasks.
-
-    A column is reproduced if the values of all systems agree to the printed digit.
-    """
-    table = read_printed_statistics()["table_6"]
-    ours = {item.system: item.people | item.metrics for item in agreement.means if item.subset == "answerable"}
-    columns = dict.fromkeys(name for values in table.values() for name in values)
-    equal: list[str] = []
-    for name in columns:
-        if all(_rounds_to(ours.get(system, {}).get(name), values[name]) for system, values in table.items()):
-            equal.append(_SHORT_NAMES.get(name, name))
-    listed = ", ".join(equal) or "none"
-    return f"Of the {len(columns)} printed columns, these are reproduced over the answerable tasks here: {listed}."
-
-
-def _rounds_to(item: Estimate | None, printed: float) -> bool:
-    """Return whether an estimate, in the digits of the paper, is the printed one."""
-    if item is None:
-        return False
-    digits = 2 if printed < 1 else 1
-    return round(item.value, digits) == printed
 
 
 def _annotators(agreement: Agreement, printed: bool) -> Table:
