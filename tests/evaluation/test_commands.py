@@ -43,7 +43,8 @@ NO_BENCHMARK = "no benchmark is called 'trec'; there are: mtrag, mtrag-un, mtrag
 @pytest.mark.parametrize(("words", "messages"), [
     (["eval", "kiwi", "--task", "judge", "--setting", "few-shot", "--chain"], [
         "--chain is for the task revise; judge looks at recorded answers",
-        "--setting few-shot: examples are shown to a language model; name one with --judge",
+        "--setting few-shot: examples are shown to a language model; name one with --judge (the embedded judge learns "
+        "nothing from them)",
     ]),
     (["eval", "trec", "--domains", ","], [NO_BENCHMARK, "--domains: is empty; write names, separated by commas"]),
     (["eval", "all", "--task", "revise", "--limit", "0", "--suite", "tiny", "--protocol", "odd", "--seed", "x"], [

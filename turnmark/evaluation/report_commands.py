@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -141,6 +141,10 @@ def compare_command(
     ],
     html: Html = None,
     markdown: Annotated[Path | None, _output("FILE", "Write Markdown, e.g. comparison.md")] = None,
+    missing: Annotated[
+        Literal["leave-out", "zero"],
+        typer.Option(help="A sample that one of two runs lacks or failed on: leave it out, or count it as 0 there"),
+    ] = "leave-out",
     as_json: Json = False,
 ) -> None:
     """Compare runs with the first one: paired differences, intervals, tests, and the samples that changed most."""
@@ -150,7 +154,7 @@ def compare_command(
 
     errors = ErrorCollector()
     _check_targets(html, markdown, errors)
-    comparison = errors.collect(compare_runs, runs)
+    comparison = errors.collect(compare_runs, runs, missing)
     errors.raise_all()
     assert comparison is not None, "errors.raise_all() raised otherwise"
     writers = ((markdown, comparison_tables.comparison_markdown), (html, comparison_tables.comparison_page))
