@@ -26,7 +26,7 @@ sys.path.insert(0, str(HERE.parent))
 if TYPE_CHECKING:
     from tests.evaluation.chromium import Page
 
-HEIGHT, TALL, SERVED, SCREEN = 900, 2_480, 1_500, 760  # pixels of the screen, and of the picture at most
+HEIGHT, TALL, SERVED, SCREEN = 900, 2_480, 2_100, 760  # pixels of the screen, and of the picture at most
 QUESTIONS = ("How do I bake sourdough the way the Anvick Bakehouse does it?", "And how often is the dough folded?")
 SAMPLE = 2  # has earlier turns, and an answer that cites
 

@@ -3,23 +3,25 @@
 
 const BUILD_MS = 1000;  // between two looks at a build
 let build = { state: "idle", text: "", notes: [], added: null };
-let following = false;
+let following = false, orders = 0;  // orders: how often a build was ordered since the last look
 
 const isBuilding = () => build.state === "building";
 
 // Shows the progress of a build until it has ended; the new documents are then asked.
 async function followBuild() {
+  orders += 1;
   if (following) return;
   following = true;
   let wasBuilding = false;
   try {
     do {
+      orders = 0;
       build = { ...build, ...await (await request("v1/build")).json() };
       drawBuild();
       if (!model) await takeModels();
       wasBuilding = wasBuilding || isBuilding();
       if (isBuilding()) await new Promise((resolve) => { setTimeout(resolve, BUILD_MS); });
-    } while (isBuilding());
+    } while (isBuilding() || orders);
   } catch (error) {
     if (error.status !== 404) showBuild(messageOf(error));
   }
