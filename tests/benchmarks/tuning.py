@@ -54,6 +54,10 @@ WAYS = tuple(
                          (0.3, 4), (0.3, 0.3), (1, 4))
 )  # fmt: skip
 """The configurations whose ranking is compared; they differ widely."""
+BAD_STARTS = (
+    SearchChoice(weight=3.0, late=0.0), SearchChoice(weight=10.0, late=1.0), SearchChoice(weight=0.0, late=0.0),
+)  # fmt: skip
+"""Configurations that people's questions find bad, from which tuning starts."""
 NULL_RUNS = 200
 Gains = NDArray[np.float64]
 
@@ -203,6 +207,25 @@ def print_transfer(found: Sequence[Measured]) -> None:
     print(f"a change of the gain on made questions is {made @ labeled / (made @ made):.1f} times as large on labels")
 
 
+def print_bad_starts(found: Sequence[Measured]) -> None:
+    """Print what tuning without labels proposes if the default were bad, and what that gains on labels."""
+    reported, labeled = [], []
+    for start in BAD_STARTS:
+        for one in found:
+            one.default = one.choices.index(start)
+            winner = one.propose(one.made, SEED)
+            if winner == one.default:
+                continue
+            test = one.made[:, ~halves(one.made_units.tolist(), SEED)]
+            units = one.labeled_units.tolist()
+            (on_labels,) = compare_choices(one.choices, one.labeled, one.default, [winner], units, SEED)
+            reported.append(float((test[winner] - test[one.default]).mean()))
+            labeled.append(on_labels.difference)
+            print(f"{one.name}, from {start}: {one.choices[winner]}, gain {reported[-1]:+.3f}; on labels {on_labels}")
+    share = sum(reported) / sum(labeled)
+    print(f"{len(reported)} of {len(BAD_STARTS) * len(found)} proposed a change; gain reported / on labels {share:.2f}")
+
+
 def print_null_runs(found: Sequence[Measured]) -> None:
     """Print how often a change is proposed although no configuration differs from the default.
 
@@ -229,6 +252,7 @@ def main() -> None:
     found = [Measured(path) for path in sorted((home() / "cache" / "tuning").glob("*.json"))]
     print_transfer(found)
     print_null_runs(found)
+    print_bad_starts(found)
 
 
 if __name__ == "__main__":
