@@ -1,31 +1,60 @@
-"""How real the messages of simulated users are, next to those of people.
+"""How real simulated users are: their messages next to those of people, and how both rank assistants.
 
     TURNMARK_DATA=… python -m tests.benchmarks.simulated_users INDEX…
+    TURNMARK_DATA=… python -m tests.benchmarks.simulated_users rank [clapnq] [fiqa]
 
 The users of `turnmark check --users` talk to the assistant without a model over each index. Their messages are compared
 with those of MTRAG's human conversations: words per message, share of questions, and the share of later messages that
 need the conversation by the rules of the assistant. The distance of two distributions of words is that of Kolmogorov
 and Smirnov, 0 to 1.
+
+`rank` lets three assistants without a model answer MTRAG's human turns and simulated users, over the pool of passages
+of the same domain. The measure is the same: the reply states a sentence of a right passage, which is a relevant one by
+MTRAG's labels or the goal of the user. The pools have no headings, so users know characteristic words of a passage
+instead. Intervals are by bootstrap over conversations and users.
 """
 
 from __future__ import annotations
 
+import random
 import sys
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from math import log
 from pathlib import Path
+from typing import Any
 
-from scipy.stats import ks_2samp
+import numpy as np
+from scipy.stats import kendalltau, ks_2samp
 
-from tests.benchmarks.pools import root
+from tests.benchmarks.pools import POOLS, root, turns
 from turnmark.assistant.steps.understand.understand_rules import needs_topic
 from turnmark.assistant.turn.assistant import Assistant
+from turnmark.assistant.types import Reply
 from turnmark.corpora.benchmarks import mtrag
+from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.text.segmentation import count_words, ends_with_question_mark
-from turnmark.evaluation.check.simulation.conversation import GivenReply, hold_conversation, phrase_by_rules
-from turnmark.evaluation.check.simulation.users import draw_users
-from turnmark.retrieval.search.opened_index import open_index
+from turnmark.corpora.types import Message, Passage
+from turnmark.evaluation.check.judged_figures import MIN_AGREEMENT
+from turnmark.evaluation.check.simulation.conversation import hold_conversation, phrase_by_rules
+from turnmark.evaluation.check.simulation.users import SimulatedUser, UserGoal, draw_users, goal_of, users_with
+from turnmark.evaluation.metrics.overlap import token_recall
+from turnmark.retrieval import collection
+from turnmark.retrieval.index.build import corpus_index
+from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 
 USERS = 40
+CONVERSATIONS = 14
+"""Number of MTRAG's human conversations per domain whose turns are answered."""
+KNOWN_WORDS = 3
+"""Number of words of a passage that a user knows."""
+MIN_KNOWN_LETTERS = 4
+RESAMPLES = 2000
+ASSISTANTS: Mapping[str, Mapping[str, Any]] = {
+    "default": {},
+    "one passage": {"top_k": 1},
+    "bm25, last turn": {"retriever": "bm25"},
+}
 Talk = Sequence[str]
 """The messages of one user, in their order."""
 
@@ -46,9 +75,8 @@ def simulated_talks(name: str) -> list[Talk]:
     talks: list[Talk] = []
     for user in draw_users(index, USERS, seed=0):
 
-        def ask(_goal: int, history: object, message: str) -> GivenReply:
-            reply = assistant.reply(history, message)  # type: ignore[arg-type]
-            return GivenReply(reply.answer, reply.decision == "unknown", reply.decision == "partial")
+        def ask(_goal: int, history: Sequence[Message], message: str) -> Reply:
+            return assistant.reply(history, message)
 
         talks.append([one.message for one in hold_conversation(user, ask, phrase_by_rules(user))])
     return talks
@@ -68,8 +96,115 @@ def describe(name: str, talks: Sequence[Talk], people: Sequence[Talk]) -> None:
     print(f"| {name} | {' | '.join(cells)} |")
 
 
+Outcomes = Mapping[str, Sequence[float]]
+"""Conversation or user -> for each of its turns or goals, whether it went well."""
+
+
+def ask_people(index: StoredIndex, assistants: Mapping[str, Assistant], domain: str) -> dict[str, dict[str, Outcomes]]:
+    """Answer human turns; return measure -> assistant -> outcomes."""
+    labels = mtrag.load_qrels(root(), "mtrag", domain).data
+    found: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    judged = [task for task in turns() if task.id in labels]
+    names = sorted({task.conversation for task in judged})
+    chosen = random.Random(0).sample(names, min(len(names), CONVERSATIONS))
+    for task in (task for task in judged if task.conversation in chosen):
+        rows = index.store.rows_of([name for name, grade in labels[task.id].items() if grade > 0])
+        goals = [goal_of(passage, "") for passage in index.store.by_rows(list(rows.values()))]
+        for name, assistant in assistants.items():
+            answer = assistant.reply(() if "last turn" in name else task.history, task.question).answer
+            found["people, stated"][name][task.conversation].append(any(goal.is_stated(answer) for goal in goals))
+            if (recall := token_recall(answer, task.reference)) is not None:
+                found["people, words of the reference"][name][task.conversation].append(recall >= MIN_AGREEMENT)
+    return found
+
+
+def ask_as_users(index: StoredIndex, assistants: Mapping[str, Assistant], _: str) -> dict[str, dict[str, Outcomes]]:
+    """Let simulated users talk; return measure -> assistant -> outcomes."""
+    found: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
+    for user in pool_users(index):
+        for name, assistant in assistants.items():
+
+            def ask(_goal: int, history: Sequence[Message], message: str) -> Reply:
+                return assistant.reply(() if "last turn" in name else history, message)  # noqa: B023
+
+            exchanges = hold_conversation(user, ask, phrase_by_rules(user))
+            tries = [[one.reached for one in exchanges if one.goal == goal] for goal in range(len(user.goals))]
+            found["users, first message"][name][user.id] = [float(reached[0]) for reached in tries]
+            found["users, up to three"][name][user.id] = [float(reached[-1]) for reached in tries]
+    return found
+
+
+def pool_users(index: StoredIndex) -> list[SimulatedUser]:
+    """Draw users over a pool of passages, whose pages are those with the same title, or of the same original text."""
+    pages: dict[str, list[Passage]] = defaultdict(list)
+    for page in index.store.pages():
+        for _, _, passage in page:
+            pages[passage.title or passage.id.split("-")[0]].append(passage)
+    chance = random.Random(0)
+    names = [name for name, passages in sorted(pages.items()) if len(passages) > 1]
+    chance.shuffle(names)
+    common: Counter[str] = Counter()  # word -> number of pages of the sample that contain it
+    for name in names[: 8 * USERS]:
+        common.update({word.lower() for passage in pages[name] for word in content_words(passage.text)})
+    sections: dict[str, list[UserGoal]] = {}
+    for name in names[: 8 * USERS]:
+        for passage in pages[name]:
+            goal = goal_of(passage, _characteristic(passage.text, common))
+            goal = goal.model_copy(update={"document": name, "title": passage.title or "the forum"})
+            if goal.sentences and goal.heading:
+                sections.setdefault(name, []).append(goal)
+    return users_with(sections, USERS, chance)
+
+
+def _characteristic(text: str, common: Mapping[str, int]) -> str:
+    counts = Counter(word.lower() for word in content_words(text))
+    known = [word for word in counts if word.isalpha() and len(word) >= MIN_KNOWN_LETTERS]
+    best = sorted(known, key=lambda word: -counts[word] * log(8 * USERS / common[word]))[:KNOWN_WORDS]
+    return " ".join(word for word in known if word in best)
+
+
+def rank(domain: str) -> None:
+    """Print the rankings of a domain, and the differences from the first assistant."""
+    index = corpus_index(mtrag.corpus_path(root(), domain), "conversational")
+    assistants = {name: Assistant(index.name, **settings) for name, settings in ASSISTANTS.items()}
+    people: list[float] = []
+    for side in (ask_people, ask_as_users):
+        for measure, outcomes in side(index, assistants, domain).items():
+            people = _show(f"{domain} | {measure}", outcomes, people)
+
+
+def _show(title: str, outcomes: Mapping[str, Outcomes], people: list[float]) -> list[float]:
+    """Print the means of a measure; return those of people, which are measured first."""
+    first = next(iter(outcomes.values()))
+    means = [_mean(list(values.values())) for values in outcomes.values()]
+    people = people or means
+    n = sum(map(len, first.values()))
+    print(f"{title} | {n} in {len(first)} | tau {kendalltau(people, means)[0]:.2f}")
+    for (name, values), mean in zip(outcomes.items(), means, strict=True):
+        low, high = _interval(first, values)
+        print(f"    {name}: {mean:.3f}, difference {mean - means[0]:+.3f} ({low:+.3f} to {high:+.3f})", flush=True)
+    return people
+
+
+def _mean(clusters: Sequence[Sequence[float]]) -> float:
+    return float(np.mean([value for values in clusters for value in values]))
+
+
+def _interval(first: Outcomes, second: Outcomes) -> tuple[float, float]:
+    """Return the 95% interval of the difference of two means."""
+    sums = np.array([(sum(second[one]) - sum(first[one]), len(first[one])) for one in first])
+    drawn = sums[np.random.default_rng(0).integers(len(sums), size=(RESAMPLES, len(sums)))].sum(axis=1)
+    low, high = np.percentile(drawn[:, 0] / drawn[:, 1], [2.5, 97.5])
+    return float(low), float(high)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the table, or the rankings."""
+    if sys.argv[1:2] == ["rank"]:
+        collection.MAX_PATTERN_SECONDS = 60.0  # a busy machine needs more than 5 s to look through a pool
+        for domain in sys.argv[2:] or POOLS:
+            rank(domain)
+        return
     people = human_talks(root())
     print("| who | conversations | messages | words of the first | distance | words of later ones | distance "
           "| questions | need the conversation |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|")  # fmt: skip

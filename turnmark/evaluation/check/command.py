@@ -80,9 +80,9 @@ def _check_users(request: CheckRequest, errors: ErrorCollector) -> None:
     from turnmark.evaluation.check.simulation.users_check import plan_users, run_users
     from turnmark.evaluation.check.simulation.users_report import show_users
 
-    checked = plan_users(request, errors)
-    with _kept(f"the conversations so far are in {checked.plan.folder}"):
-        result, gave_up = run_users(checked)
+    plan = plan_users(request, errors)
+    with _kept(f"the conversations so far are in {plan.folder}"):
+        result, gave_up = run_users(request, plan)
     _print(request, result, show_users)
     if gave_up:
         raise TurnmarkError("conversations failed; the same command tries them again")

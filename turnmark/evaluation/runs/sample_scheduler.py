@@ -134,7 +134,7 @@ class _Engine:
 
     def _begin(self, job: SampleJob) -> Callable[[], Sample]:
         began = time.monotonic()
-        seconds, generator, item = self._limits.deadline, self._generator, job.item
+        seconds, generator, item = self._limits.deadline, self._generator, replace(job.item, repeat=job.repeat)
         if job.before is not None:
             item = replace(item, earlier=self._store.samples.get(job.before))
         if job.repeat and isinstance(generator, CachedGenerator):

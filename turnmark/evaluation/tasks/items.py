@@ -27,6 +27,7 @@ class Item:
         labels: dimension of a breakdown -> values; the item counts under each value.
         cluster: the bootstrap cluster, such as the conversation; empty if the item is its own cluster.
         headline: whether the item counts in the headline means.
+        repeat: 0-based number of the repeat; set when this item is answered.
     """
 
     id: str
@@ -42,6 +43,7 @@ class Item:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     cluster: str = ""
     headline: bool = True
+    repeat: int = 0
 
     @property
     def facts(self) -> Facts:

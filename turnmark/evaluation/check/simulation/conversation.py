@@ -2,7 +2,7 @@
 
 A user opens with too few words, asks for the next goal with a follow-up, changes the topic and comes back. After a
 reply that does not help, the user asks again with the whole heading; after a refusal, the user complains. After
-`patience` messages the user gives the goal up.
+`PATIENCE` messages the user gives the goal up.
 """
 
 from __future__ import annotations
@@ -12,20 +12,24 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import Field
 
 from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.prompts.structured_output import write_text
+from turnmark.assistant.types import Reply
 from turnmark.core.record import Record
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.text.function_words import content_words, language_of
 from turnmark.corpora.types import Message
 from turnmark.evaluation.check.simulation.users import SimulatedUser, UserGoal
 from turnmark.evaluation.prompts import JUDGES
+from turnmark.evaluation.tasks.turn_samples import is_hedged
 
 AgendaMove = Literal["opening", "follow_up", "new_topic", "back", "again", "complaint"]
+PATIENCE = 3
+"""Maximum messages of a user for one goal."""
 OPENING_WORDS = 2
 """Words of the heading and of the title in an opening, which leaves out what would make it clear."""
 TYPO_CHANCE = 0.3
@@ -47,15 +51,7 @@ class UserTurn(Record):
     reached: bool = Field(description="whether the reply states the goal")
 
 
-class GivenReply(NamedTuple):
-    """A reply to a message; see `UserTurn`."""
-
-    text: str
-    refused: bool
-    hedged: bool
-
-
-AskAssistant = Callable[[int, Sequence[Message], str], GivenReply]
+AskAssistant = Callable[[int, Sequence[Message], str], Reply]
 """Function from the number of the goal, the conversation so far and a message to the assistant's reply."""
 WordMessage = Callable[[AgendaMove, UserGoal, Sequence[Message]], str]
 """Function from a move, its goal and the conversation so far to the user's message."""
@@ -71,17 +67,18 @@ def hold_conversation(user: SimulatedUser, ask: AskAssistant, phrase: WordMessag
         if seen:
             move = "follow_up" if goal.document == seen[-1] else "back" if goal.document in seen else "new_topic"
         seen.append(goal.document)
-        for _ in range(user.patience):
+        for _ in range(PATIENCE):
             message = phrase(move, goal, history)
-            reply, refused, hedged = ask(number, history, message)
-            reached = not refused and goal.is_stated(reply)
+            reply = ask(number, history, message)
+            refused = reply.decision == "unknown"
+            reached = not refused and goal.is_stated(reply.answer)
             exchanges.append(
                 UserTurn(
-                    goal=number, move=move, message=message, reply=reply,
-                    refused=refused, hedged=hedged, reached=reached,
+                    goal=number, move=move, message=message, reply=reply.answer,
+                    refused=refused, hedged=is_hedged(reply), reached=reached,
                 )
             )  # fmt: skip
-            history += (Message(role="user", content=message), Message(role="assistant", content=reply))
+            history += (Message(role="user", content=message), Message(role="assistant", content=reply.answer))
             if reached:
                 break
             move = "complaint" if refused else "again"

@@ -7,7 +7,7 @@ from an index by a seed, so the same index and seed give the same users.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from pydantic import Field
 
@@ -54,12 +54,18 @@ class SimulatedUser(Record):
     goals: tuple[UserGoal, ...]
     hidden: bool = Field(description="whether the passages of the first goal are hidden from the assistant")
     mistypes: bool = Field(description="whether the user makes typing errors")
-    patience: int = Field(description="maximum messages for one goal")
     worded_by: str = Field(default="", description="the model that words the messages; empty: rules")
 
+    def in_repeat(self, number: int) -> SimulatedUser:
+        """Return the user of a repeat, with other wordings and typing errors, and the goals in another order.
 
-PATIENCE = 3
-"""Maximum messages of a user for one goal."""
+        The user of repeat 0 is unchanged. A hidden goal remains the first.
+        """
+        if not number:
+            return self
+        name, first = f"{self.id}/{number}", int(self.hidden)
+        others = random.Random(name).sample(self.goals[first:], len(self.goals) - first)
+        return self.model_copy(update={"id": name, "goals": (*self.goals[:first], *others)})
 
 
 def draw_users(index: StoredIndex, n: int, seed: int, worded_by: str = "") -> list[SimulatedUser]:
@@ -68,6 +74,13 @@ def draw_users(index: StoredIndex, n: int, seed: int, worded_by: str = "") -> li
     documents = [entry.document for entry in index.store.documents()]
     chance.shuffle(documents)
     sections = {document: goals for document in documents[: 8 * n] if (goals := list(_goals_of(index, document)))}
+    return users_with(sections, n, chance, worded_by)
+
+
+def users_with(
+    sections: Mapping[str, Sequence[UserGoal]], n: int, chance: random.Random, worded_by: str = ""
+) -> list[SimulatedUser]:
+    """Draw users who want some of these sections: document -> its sections."""
     homes = [document for document, goals in sections.items() if len(goals) >= MIN_GOALS]
     users: list[SimulatedUser] = []
     for number in range(n if homes else 0):
@@ -76,16 +89,14 @@ def draw_users(index: StoredIndex, n: int, seed: int, worded_by: str = "") -> li
         others = [document for document in sections if document != home]
         if others:  # a change of topic before the last goal, and a return
             chosen.insert(-1, chance.choice(sections[chance.choice(others)]))
-        users.append(
-            SimulatedUser(
-                id=f"user-{number + 1:03}",
-                goals=tuple(chosen),
-                hidden=chance.random() < HIDDEN_SHARE,
-                mistypes=chance.random() < TYPO_SHARE,
-                patience=PATIENCE,
-                worded_by=worded_by,
-            )
+        user = SimulatedUser(
+            id=f"user-{number + 1:03}",
+            goals=tuple(chosen),
+            hidden=chance.random() < HIDDEN_SHARE,
+            mistypes=chance.random() < TYPO_SHARE,
+            worded_by=worded_by,
         )
+        users.append(user)
     return users
 
 
@@ -94,17 +105,22 @@ def _goals_of(index: StoredIndex, document: str) -> Iterator[UserGoal]:
     passages = index.store.of_document(document)
     headings = [_innermost(passage) for passage in passages]
     for passage, heading in zip(passages, headings, strict=True):
-        lines = tuple(_sentences_of(passage.text))
-        if heading and lines and headings.count(heading) == 1:
-            yield UserGoal(
-                document=document,
-                start=passage.start,
-                end=passage.end,
-                title=passage.title,
-                heading=heading,
-                sentences=lines,
-                passages=(passage.id,),
-            )
+        goal = goal_of(passage, heading)
+        if heading and goal.sentences and headings.count(heading) == 1:
+            yield goal
+
+
+def goal_of(passage: Passage, heading: str) -> UserGoal:
+    """Return the goal to learn what a passage says, of which a user knows the heading."""
+    return UserGoal(
+        document=passage.document,
+        start=passage.start,
+        end=passage.end,
+        title=passage.title,
+        heading=heading,
+        sentences=tuple(_sentences_of(passage.text)),
+        passages=(passage.id,),
+    )
 
 
 def _innermost(passage: Passage) -> str:

@@ -13,7 +13,7 @@ from rich.text import Text
 from turnmark.core.untrusted import ellipsize, one_line, rich_line
 from turnmark.evaluation.calls.cost_estimates import usage_words
 from turnmark.evaluation.check.simulation.users_check import UserConversation, UsersResult
-from turnmark.evaluation.check.simulation.users_task import ALWAYS_REACHED, ALWAYS_REACHED_TEXT, FIGURES
+from turnmark.evaluation.check.simulation.users_task import FIGURES
 
 SHOWN_CONVERSATIONS, REPLY_CHARACTERS = 3, 160
 
@@ -26,10 +26,11 @@ def show_users(result: UsersResult, console: Console) -> None:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for head in ("", "users", "mean", "95%"):
         table.add_column(head, justify="right" if head else "left", no_wrap=bool(head))
-    texts = {**FIGURES, ALWAYS_REACHED: ALWAYS_REACHED_TEXT}
-    for name, one in result.figures.items():
+    for name, meaning in FIGURES.items():
+        if (one := result.figures.get(name)) is None:
+            continue
         interval = f"{one.ci95[0]:.2f} to {one.ci95[1]:.2f}" if one.ci95 else "–"
-        table.add_row(f"{name}: {texts[name]}", str(one.n), f"{one.mean:.2f}", interval)
+        table.add_row(f"{name}: {meaning}", str(one.n), f"{one.mean:.2f}", interval)
     console.print(table)
     console.print(rich_line("Simulated users are easier to satisfy than people: compare configurations by them, "
                             "and measure with questions of your own."))  # fmt: skip

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from turnmark.assistant.llm.calls.protocols import Generator
-from turnmark.assistant.types import Usage
+from turnmark.assistant.types import Reply, Usage
 from turnmark.core.home import file_sha256
 from turnmark.corpora.types import Message
 from turnmark.evaluation.calls.cost_estimates import add_usage
 from turnmark.evaluation.check.simulation.conversation import (
-    GivenReply,
     UserTurn,
     hold_conversation,
     phrase_by_model,
@@ -23,61 +22,56 @@ from turnmark.evaluation.storage.corpus_passages import HidingRetriever
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric, Value
 from turnmark.evaluation.tasks.task import Task
-from turnmark.evaluation.tasks.turn_samples import is_hedged
 
 BENCHMARK = "simulated-users"
 CORPUS = "index"
+ALWAYS_REACHED = "always_reached"
+"""The figure over all conversations of a user, tau-bench's pass^k (arXiv 2406.12045, section 3)."""
 
 
 @dataclass(frozen=True)
 class ConversationCase(Case):
-    """A conversation with its user."""
+    """A conversation, and whether its first goal is hidden."""
 
-    user: SimulatedUser | None = None
+    hidden: bool = False
     exchanges: Sequence[UserTurn] = field(default=())
 
 
 def measure_conversation(case: ConversationCase) -> Mapping[str, Value]:
     """Measure a conversation: goals reached, and what happened to the hidden one."""
-    user = case.user
-    assert user is not None, "every case of this task has its user"
     by_goal: dict[int, list[UserTurn]] = {}
     for exchange in case.exchanges:
         by_goal.setdefault(exchange.goal, []).append(exchange)
-    hidden = by_goal.pop(0) if user.hidden else []
-    reached = [tries for tries in by_goal.values() if tries[-1].reached]
-    later = [tries for tries in by_goal.values() if not tries[0].reached]
-    values: dict[str, Value] = {"user_reached": float(len(reached) == len(by_goal))}
-    if by_goal:
-        values["goal_reached"] = len(reached) / len(by_goal), float(len(by_goal))
-        values["first_try"] = sum(tries[0].reached for tries in by_goal.values()) / len(by_goal), float(len(by_goal))
-    if reached:
-        values["turns_needed"] = sum(map(len, reached)) / len(reached), float(len(reached))
-    if later:
-        values["recovered"] = sum(tries[-1].reached for tries in later) / len(later), float(len(later))
-    if hidden:
-        values["false_answer"] = (
-            sum(not (one.refused or one.hedged) for one in hidden) / len(hidden),
-            float(len(hidden)),
-        )
-    return values
+    hidden = by_goal.pop(0) if case.hidden else []
+    goals = by_goal.values()
+    return {
+        "goal_reached": _mean([tries[-1].reached for tries in goals]),
+        "first_try": _mean([tries[0].reached for tries in goals]),
+        "user_reached": float(all(tries[-1].reached for tries in goals)),
+        "recovered": _mean([tries[-1].reached for tries in goals if not tries[0].reached]),
+        "turns_needed": _mean([len(tries) for tries in goals if tries[-1].reached]),
+        "false_answer": _mean([not (one.refused or one.hedged) for one in hidden]),
+    }
+
+
+def _mean(values: Sequence[int]) -> Value:
+    """Return the mean and its weight, or None without values."""
+    return (sum(values) / len(values), float(len(values))) if values else None
 
 
 FIGURES = {
     "goal_reached": "goals that a reply states, of those that the documents answer",
     "first_try": "the same after the first message about the goal",
     "user_reached": "users who reach all of these goals",
+    ALWAYS_REACHED: "users who do so in each of their conversations",
     "recovered": "goals reached later, of those missed at first",
     "turns_needed": "messages for a goal that is reached, mean",
     "false_answer": "replies that neither refuse nor hedge, about a goal that is hidden",
 }
 """The figures of simulated users, and what each of them means."""
-ALWAYS_REACHED = "always_reached"
-ALWAYS_REACHED_TEXT = "users who reach all of these goals in each of their conversations"
-"""The figure of users who have several conversations."""
 
 CONVERSATION = Metric[ConversationCase](
-    names=tuple(FIGURES),
+    names=tuple(name for name in FIGURES if name != ALWAYS_REACHED),
     by="the goals of simulated users",
     measure=measure_conversation,
     without="no goal of this kind",
@@ -112,16 +106,16 @@ class SimulatedUsers(Task):
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Task.answer`."""
-        user: SimulatedUser = item.task
+        user: SimulatedUser = item.task.in_repeat(item.repeat)
         retriever = self.retrievers[CORPUS]
         hiding = HidingRetriever(retriever, user.goals[0].passages) if user.hidden else retriever
         used: dict[str, Usage] = {}
 
-        def ask(goal: int, history: Sequence[Message], message: str) -> GivenReply:
+        def ask(goal: int, history: Sequence[Message], message: str) -> Reply:
             assistant = self.assistant.using(retriever if goal else hiding, generator)
             reply = assistant.reply(history, message)
             used.update(add_usage(used, reply.usage))
-            return GivenReply(reply.answer, reply.decision == "unknown", is_hedged(reply))
+            return reply
 
         phrase = phrase_by_model(self.user_model) if self.user_model else phrase_by_rules(user)
         exchanges = hold_conversation(user, ask, phrase)
@@ -137,4 +131,4 @@ class SimulatedUsers(Task):
     def context(self, item: Item, sample: Sample) -> ConversationCase:
         """See `Task.context`."""
         exchanges = [UserTurn.model_validate(exchange) for exchange in sample.operations]
-        return ConversationCase(question=item.question, answer="", user=item.task, exchanges=exchanges)
+        return ConversationCase(question=item.question, answer="", hidden=item.task.hidden, exchanges=exchanges)
