@@ -19,9 +19,11 @@ from tests.opened import served_models
 from turnmark.assistant.citations.cited_places import cited_page, cited_text
 from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.repl.screen import TurnView
+from turnmark.assistant.serving.added_files import AddedFiles
 from turnmark.assistant.serving.app import PAGE_SCRIPTS, make_app
 from turnmark.assistant.serving.citation_pictures import PictureRequest, cited_picture, parse_picture_request
 from turnmark.assistant.serving.request_bodies import RejectedRequest
+from turnmark.assistant.serving.served_builds import ServedBuilds
 from turnmark.assistant.sessions.conversation import source_url
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.assistant.turn.assistant import Assistant
@@ -177,11 +179,13 @@ def page_scripts() -> list[str]:
 
 def test_page_requests_only_addresses_that_the_server_has(index: Index) -> None:
     requested = set(re.findall(r"\b(v1/[a-z/]+)", "\n".join(page_scripts())))
-    served = make_app(served_models(Assistant(index)), "localhost", None, lambda: None)
-    assert requested == {"v1/chat/completions", "v1/models", "v1/documents", "v1/document", "v1/picture", "v1/ratings"}
+    models = served_models(Assistant(index))
+    builds = ServedBuilds(models, lambda _: None), AddedFiles([])
+    served = make_app(models, "localhost", None, lambda: None, builds=builds)
+    assert {"v1/chat/completions", "v1/document", "v1/files", "v1/build", "v1/why"} < requested
     with TestClient(served, base_url="http://localhost") as client:
-        statuses = {path: client.get(f"/{path}?document=tyres.md").status_code for path in requested}
-    assert 404 not in statuses.values()
+        answers = {path: client.get(f"/{path}?document=tyres.md").text for path in requested}
+    assert [path for path, answer in answers.items() if "this address does not exist" in answer] == []
 
 
 def test_page_scripts_use_only_elements_of_the_page() -> None:

@@ -153,9 +153,9 @@ function footer(reply, sections, asked, actions) {
   if (asked) said.unshift(asked);
   if (reply.sub_questions.length > 1) said.push(`${reply.sub_questions.filter((one) => one.answered).length}/${reply.sub_questions.length} parts`);
   said.push(`${Object.values(reply.timings).reduce((sum, one) => sum + one, 0).toFixed(1)} s`);
-  const { grounded, unsupported = [] } = reply.checks, isAnswer = ["answer", "partial"].includes(reply.decision);
-  const isBare = isAnswer && (grounded === 0 || (grounded === null && unsupported.length > 0));
-  const [color, label] = isBare ? ["unknown", "not supported"] : isAnswer && unsupported.length ? ["partial", "partly supported"] : [reply.decision, reply.decision];
+  const unsupported = (reply.checks.unsupported || []).length, isAnswer = ["answer", "partial"].includes(reply.decision);
+  const isBare = isAnswer && (reply.checks.grounded === 0 || (reply.checks.grounded === null && unsupported));
+  const [color, label] = isBare ? ["unknown", "not supported"] : isAnswer && unsupported ? ["partial", "partly supported"] : [reply.decision, reply.decision];
   return el("div", "foot", el("span", `tag ${color}`, label), said.join(" · "), actions);
 }
 
