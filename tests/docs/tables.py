@@ -61,6 +61,7 @@ NOT_RUN = {
     "rerank=cross": "a model of 1.1 GB; tests/retrieval/test_rerank.py runs a tiny one",
     "vllm:": "no GPUs; tests/assistant/test_vllm.py starts a stand-in",
     "local:qwen": "a model of 1.1 GB; tests/assistant/test_local.py runs it",
+    "--fail-under right=.9": "the scene has other questions; tests/evaluation/test_own_questions.py runs it",
     "turnmark tune": "its index has no vectors; tests/evaluation/test_tune.py runs it",
     "--install-completion": "writes into the shell's own files",
     "turnmark eval all": "takes minutes; tests/evaluation/test_commands.py runs it",
