@@ -136,13 +136,17 @@ def test_the_only_index_is_used(turnmark, notes, words):
     turnmark.ok(*words, stdin="")
 
 
-@pytest.mark.parametrize("words", [*NEEDING_AN_INDEX, ["check"], ["serve"], ["mcp"]], ids=str)
+@pytest.mark.parametrize("words", [*NEEDING_AN_INDEX, ["check"]], ids=str)
 def test_several_indexes_are_listed_and_without_any_the_way_to_one(turnmark, tmp_path, words):
     assert "there is no index yet; build one with: turnmark index build SOURCE" in turnmark.refused(*words, stdin="")
     for name in ("notes", "work"):
         (tmp_path / "note.md").write_text("# Kettle\n\nThe kettle is red.\n", encoding="utf-8")
         build_index(tmp_path, name, retriever="bm25")
     assert "is missing (expected one of: notes, work)" in turnmark.refused(*words, stdin="")
+
+
+def test_mcp_without_any_index_says_the_way_to_one(turnmark):
+    assert "there is no index yet; build one with: turnmark index build SOURCE" in turnmark.refused("mcp", stdin="")
 
 
 def test_misspelt_index_is_suggested(turnmark, notes):

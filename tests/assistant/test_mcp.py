@@ -213,7 +213,7 @@ def test_describes_the_tables_that_fit_and_names_the_others(home, tmp_path):
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("names", [("n", "radio", "n"), ("n, radio",)])
+@pytest.mark.parametrize("names", [("n", "radio", "n"), ("n, radio",), ()])
 def test_serves_several_indexes(kitchen_home, names):
     async def work(client: Client) -> None:
         assert "n (3 documents), radio (3 documents)" in client.instructions

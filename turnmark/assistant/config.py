@@ -166,8 +166,11 @@ def without_index(config: AssistantConfig) -> AssistantConfig:
     return config.model_copy(update={"index": ""})
 
 
-def with_index(config: AssistantConfig, errors: ErrorCollector) -> AssistantConfig:
-    """Return the configuration with the only index if it names none."""
-    from turnmark.retrieval.search.opened_index import only_index
+def with_index(config: AssistantConfig, errors: ErrorCollector, every: bool = False) -> AssistantConfig:
+    """Return the configuration with the only index if it names none, or with every index."""
+    from turnmark.retrieval.search.opened_index import list_indexes, only_index
 
-    return config if config.index else config.model_copy(update={"index": errors.collect(only_index) or ""})
+    if config.index:
+        return config
+    names = [manifest.name for manifest in list_indexes()] if every else []
+    return config.model_copy(update={"index": ",".join(names) or errors.collect(only_index) or ""})

@@ -72,7 +72,7 @@ def run_mcp(request: McpRequest, errors: ErrorCollector) -> None:
     else:
         given = {"--host": request.host, "--port": request.port, "--token": request.token}
         errors.problems += [f"{flag}: only with --http" for flag, value in given.items() if value is not None]
-    config = with_index(request.assistant, errors)
+    config = with_index(request.assistant, errors, every=True)
     open_all = partial(open_models, config, split_generators(request.generator), errors, notify)
     if request.http:
         _serve_http(open_all(), host, port, secret)
