@@ -1,17 +1,18 @@
 """How real simulated users are: their messages next to those of people, and how both rank assistants.
 
     TURNMARK_DATA=… python -m tests.benchmarks.simulated_users INDEX…
-    TURNMARK_DATA=… python -m tests.benchmarks.simulated_users rank [clapnq] [fiqa]
+    TURNMARK_DATA=… python -m tests.benchmarks.simulated_users rank clapnq|fiqa|COLLECTION…
 
 The users of `turnmark check --users` talk to the assistant without a model over each index. Their messages are compared
 with those of MTRAG's human conversations: words per message, share of questions, and the share of later messages that
 need the conversation by the rules of the assistant. The distance of two distributions of words is that of Kolmogorov
 and Smirnov, 0 to 1.
 
-`rank` lets three assistants without a model answer MTRAG's human turns and simulated users, over the pool of passages
-of the same domain. The measure is the same: the reply states a sentence of a right passage, which is a relevant one by
-MTRAG's labels or the goal of the user. The pools have no headings, so users know characteristic words of a passage
-instead. Intervals are by bootstrap over conversations and users.
+`rank` lets three assistants without a model answer people's turns and simulated users: MTRAG's human conversations over
+the pool of passages of the same domain, and the conversations of tests/conversations over a collection. The measure is
+the same: the reply states a sentence of a right passage, which is one by the labels, or the goal of the user. The pools
+have no headings, so users know characteristic words of a passage instead. Intervals are by bootstrap over conversations
+and users.
 """
 
 from __future__ import annotations
@@ -28,9 +29,13 @@ import numpy as np
 from scipy.stats import kendalltau, ks_2samp
 
 from tests.benchmarks.pools import POOLS, root, turns
+from tests.benchmarks.tuning import labeled_questions, mtrag_questions
+from tests.conversations.collections import collections_named
+from tests.conversations.runner import Corpus
 from turnmark.assistant.steps.understand.understand_rules import needs_topic
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Reply
+from turnmark.core.console import NoProgress
 from turnmark.corpora.benchmarks import mtrag
 from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.text.segmentation import count_words, ends_with_question_mark
@@ -39,6 +44,7 @@ from turnmark.evaluation.check.judged_figures import MIN_AGREEMENT
 from turnmark.evaluation.check.simulation.conversation import hold_conversation, phrase_by_rules
 from turnmark.evaluation.check.simulation.users import SimulatedUser, UserGoal, draw_users, goal_of, users_with
 from turnmark.evaluation.metrics.overlap import token_recall
+from turnmark.evaluation.tune.questions import TuneQuestion
 from turnmark.retrieval import collection
 from turnmark.retrieval.index.build import corpus_index
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
@@ -98,30 +104,38 @@ def describe(name: str, talks: Sequence[Talk], people: Sequence[Talk]) -> None:
 
 Outcomes = Mapping[str, Sequence[float]]
 """Conversation or user -> for each of its turns or goals, whether it went well."""
+Measured = Mapping[str, Mapping[str, Outcomes]]
+"""Measure -> assistant -> outcomes."""
 
 
-def ask_people(index: StoredIndex, assistants: Mapping[str, Assistant], domain: str) -> dict[str, dict[str, Outcomes]]:
-    """Answer human turns; return measure -> assistant -> outcomes."""
-    labels = mtrag.load_qrels(root(), "mtrag", domain).data
-    found: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    judged = [task for task in turns() if task.id in labels]
-    names = sorted({task.conversation for task in judged})
+def ask_people(index: StoredIndex, assistants: Mapping[str, Assistant], corpus: str) -> Measured:
+    """Answer human turns."""
+    asked = list(mtrag_questions(corpus) if corpus in POOLS else labeled_questions(index, corpus))
+    references = {task.id: task.reference for task in turns()} if corpus in POOLS else {}
+    names = sorted({_conversation(question) for question in asked})
     chosen = random.Random(0).sample(names, min(len(names), CONVERSATIONS))
-    for task in (task for task in judged if task.conversation in chosen):
-        rows = index.store.rows_of([name for name, grade in labels[task.id].items() if grade > 0])
-        goals = [goal_of(passage, "") for passage in index.store.by_rows(list(rows.values()))]
+    found: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    for question in (question for question in asked if _conversation(question) in chosen):
+        passages = [(one, span) for span in question.gold for one in index.store.of_document(span.document)]
+        goals = [goal_of(passage, "") for passage, span in passages if passage.start == span.start]
         for name, assistant in assistants.items():
-            answer = assistant.reply(() if "last turn" in name else task.history, task.question).answer
-            found["people, stated"][name][task.conversation].append(any(goal.is_stated(answer) for goal in goals))
-            if (recall := token_recall(answer, task.reference)) is not None:
-                found["people, words of the reference"][name][task.conversation].append(recall >= MIN_AGREEMENT)
+            answer = assistant.reply(() if "last turn" in name else question.history, question.message).answer
+            stated = any(goal.is_stated(answer) for goal in goals)
+            found["people, stated"][name][_conversation(question)].append(stated)
+            if (recall := token_recall(answer, references.get(question.id, ""))) is not None:
+                found["people, words of the reference"][name][_conversation(question)].append(recall >= MIN_AGREEMENT)
     return found
 
 
-def ask_as_users(index: StoredIndex, assistants: Mapping[str, Assistant], _: str) -> dict[str, dict[str, Outcomes]]:
-    """Let simulated users talk; return measure -> assistant -> outcomes."""
+def _conversation(question: TuneQuestion) -> str:
+    """Return the conversation of a labeled question: MTRAG's ids are `<conversation><::><turn>`."""
+    return question.id.partition("<::>")[0] if "<::>" in question.id else question.id.rpartition("-")[0]
+
+
+def ask_as_users(index: StoredIndex, assistants: Mapping[str, Assistant], corpus: str) -> Measured:
+    """Let simulated users talk."""
     found: dict[str, dict[str, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
-    for user in pool_users(index):
+    for user in pool_users(index) if corpus in POOLS else draw_users(index, USERS, seed=0):
         for name, assistant in assistants.items():
 
             def ask(_goal: int, history: Sequence[Message], message: str) -> Reply:
@@ -163,14 +177,17 @@ def _characteristic(text: str, common: Mapping[str, int]) -> str:
     return " ".join(word for word in known if word in best)
 
 
-def rank(domain: str) -> None:
-    """Print the rankings of a domain, and the differences from the first assistant."""
-    index = corpus_index(mtrag.corpus_path(root(), domain), "conversational")
-    assistants = {name: Assistant(index.name, **settings) for name, settings in ASSISTANTS.items()}
+def rank(corpus: str) -> None:
+    """Print the rankings of a corpus, and the differences from the first assistant."""
+    if corpus in POOLS:
+        name = corpus_index(mtrag.corpus_path(root(), corpus), "conversational").name
+    else:
+        name = Corpus(collections_named([corpus])[corpus], NoProgress()).index.name
+    index, assistants = open_index(name), {one: Assistant(name, **settings) for one, settings in ASSISTANTS.items()}
     people: list[float] = []
     for side in (ask_people, ask_as_users):
-        for measure, outcomes in side(index, assistants, domain).items():
-            people = _show(f"{domain} | {measure}", outcomes, people)
+        for measure, outcomes in side(index, assistants, corpus).items():
+            people = _show(f"{corpus} | {measure}", outcomes, people)
 
 
 def _show(title: str, outcomes: Mapping[str, Outcomes], people: list[float]) -> list[float]:
@@ -202,8 +219,8 @@ def main() -> None:
     """Print the table, or the rankings."""
     if sys.argv[1:2] == ["rank"]:
         collection.MAX_PATTERN_SECONDS = 60.0  # a busy machine needs more than 5 s to look through a pool
-        for domain in sys.argv[2:] or POOLS:
-            rank(domain)
+        for corpus in sys.argv[2:] or POOLS:
+            rank(corpus)
         return
     people = human_talks(root())
     print("| who | conversations | messages | words of the first | distance | words of later ones | distance "
