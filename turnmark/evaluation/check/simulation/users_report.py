@@ -32,8 +32,8 @@ def show_users(result: UsersResult, console: Console) -> None:
         interval = f"{one.ci95[0]:.2f} to {one.ci95[1]:.2f}" if one.ci95 else "–"
         table.add_row(f"{name}: {meaning}", str(one.n), f"{one.mean:.2f}", interval)
     console.print(table)
-    console.print(rich_line("Simulated users are easier to satisfy than people: compare configurations by them, "
-                            "and measure with questions of your own."))  # fmt: skip
+    console.print(rich_line("Simulated users are easier to satisfy than people, and prefer search by words: choose no "
+                            "retriever by them, and measure with questions of your own."))  # fmt: skip
     for conversation in sorted(result.conversations, key=lambda one: -one.misses)[:SHOWN_CONVERSATIONS]:
         if conversation.misses:
             _show_conversation(conversation, console)
