@@ -212,3 +212,18 @@ def test_lists_the_documents_of_an_index(turnmark, notes):
     assert "Kettle" in turnmark.ok("documents").out
     assert "1 of 1 documents" in turnmark.ok("chat", stdin="/documents kettle\n").out
     assert "name one of them" in turnmark.refused("documents", "notes", "--index", "work")
+
+
+def test_home_that_cannot_be_written_is_named_with_the_way_out(turnmark, tmp_path, monkeypatch):
+    (tmp_path / "note.md").write_text("# Kettle\n\nThe kettle is red.\n", encoding="utf-8")
+    monkeypatch.setenv("TURNMARK_HOME", "/proc/turnmark")
+    ran = turnmark("index", "build", str(tmp_path / "note.md"), "--name", "notes")
+    assert ran.code == 1
+    assert "Turnmark keeps its state in /proc/turnmark: make it writable, or set TURNMARK_HOME" in ran.err
+
+
+def test_data_without_a_network_says_so(turnmark, monkeypatch):
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
+    ran = turnmark("data", "fetch", "kiwi")
+    assert ran.code == 1
+    assert "cannot be reached (is the network up? HTTPS_PROXY names a proxy)" in ran.err

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -21,6 +22,7 @@ from turnmark.assistant.serving.serve_command import add_serve_command
 from turnmark.core.command_line import CommandGroup
 from turnmark.core.console import OutputClosed, guarded_streams
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.home import home
 from turnmark.core.untrusted import one_line, valid_text
 from turnmark.corpora.commands import add_data_commands
 from turnmark.doctor import add_doctor_commands
@@ -125,6 +127,9 @@ def _report_problems(problems: Iterable[str], code: int) -> int:
 
 def _place_and_reason(error: OSError) -> str:
     reason = error.strerror or str(error) or type(error).__name__
-    if isinstance(error.filename, str | bytes):
-        return f"{one_line(os.fsdecode(error.filename))}: {reason}"
-    return reason
+    if not isinstance(error.filename, str | bytes):
+        return reason
+    path = Path(os.fsdecode(error.filename))
+    if (path == home() or home() in path.parents) and not os.access(home(), os.W_OK):
+        reason += f"; Turnmark keeps its state in {home()}: make it writable, or set TURNMARK_HOME to another folder"
+    return f"{one_line(path)}: {reason}"

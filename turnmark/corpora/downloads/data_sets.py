@@ -244,8 +244,17 @@ def download(url: str, target: Path, checksum: str, progress: Progress) -> None:
         fresh.unlink(missing_ok=True)
         store.fetch(fresh.name, downloader=receive)
     except (requests.RequestException, ValueError, OSError) as error:
-        raise TurnmarkError(f"{url}: {error} (tried {1 + RETRIES} times); complete files are kept") from error
+        raise TurnmarkError(f"{url}: {_reason(error)} (tried {1 + RETRIES} times); complete files are kept") from error
     fresh.replace(target)
+
+
+def _reason(error: Exception) -> str:
+    """Return why a download failed, in a few words if no connection was made."""
+    import requests
+
+    if isinstance(error, requests.ConnectionError | requests.Timeout):
+        return "cannot be reached (is the network up? HTTPS_PROXY names a proxy)"
+    return str(error)
 
 
 # --- what the hosts list ---------------------------------------------------------------------------------------------
@@ -337,6 +346,6 @@ def _get_json(url: str, kind: type[T], origin: Origin, revision: str) -> T:
         response.raise_for_status()
         return TypeAdapter(kind).validate_json(response.content)
     except requests.RequestException as error:
-        raise TurnmarkError(f"{url}: {error}") from error
+        raise TurnmarkError(f"{url}: {_reason(error)}") from error
     except ValidationError as error:
         raise TurnmarkError(f"{url}: an unreadable reply ({mistakes_in(error)[0]})") from None
