@@ -45,7 +45,6 @@ from turnmark.evaluation.check.simulation.conversation import hold_conversation,
 from turnmark.evaluation.check.simulation.users import SimulatedUser, UserGoal, draw_users, goal_of, users_with
 from turnmark.evaluation.metrics.overlap import token_recall
 from turnmark.evaluation.tune.questions import TuneQuestion
-from turnmark.retrieval import collection
 from turnmark.retrieval.index.build import corpus_index
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 
@@ -218,7 +217,6 @@ def _interval(first: Outcomes, second: Outcomes) -> tuple[float, float]:
 def main() -> None:
     """Print the table, or the rankings."""
     if sys.argv[1:2] == ["rank"]:
-        collection.MAX_PATTERN_SECONDS = 60.0  # a busy machine needs more than 5 s to look through a pool
         for corpus in sys.argv[2:] or POOLS:
             rank(corpus)
         return
