@@ -52,7 +52,7 @@ def talk(home: Path) -> Talk:
 
 
 def test_commands_before_the_first_question_say_what_is_missing(talk):
-    assert len(COMMANDS) == 16
+    assert len(COMMANDS) == 18
     for name in "/why|/rate good|/edit x|/retry|/grade|/revise shorter|/export markdown x.md".split("|"):
         assert " yet" in talk(name), name
     assert all(name in talk("/help") for name in COMMANDS)
@@ -220,6 +220,31 @@ def test_why_shows_what_a_canceled_turn_found(home):
     kept = (sessions_folder() / f"{name}.jsonl").read_text(encoding="utf-8")
     assert '"event": "stopped"' in kept
     assert [exchange.question for exchange in read_session(name)[0].exchanges] == [STARTER]
+
+
+def test_another_session_is_continued_with_its_own_assistant(home):
+    talk = Talk()
+    talk(STARTER)
+    talk("/where path=nothing*")
+    talk("/save first")
+    talk("/clear")
+    talk("Thanks!")
+    second = talk.chat.session.name
+    listed = talk("/sessions")
+    assert "1 turn" in listed
+    assert STARTER[:40] in listed
+    assert f"this is {second}; /resume NAME continues another" in listed
+    assert "name another session" in talk("/resume")
+    assert "name another session" in talk(f"/resume {second}")
+    assert "did you mean 'first'?" in talk("/resume frist")
+    assert talk.chat.session.name == second
+    talk("/where off")
+    shown = talk("/resume first")
+    assert "session first: 1 turn so far" in shown
+    assert STARTER in shown
+    assert talk.last.question == STARTER
+    assert talk.chat.assistant.config.where == ("path=nothing*",)
+    talk.chat.session.close()
 
 
 def test_session_gets_a_name_and_continues_if_it_cannot_be_saved(home):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import datetime
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -28,7 +27,7 @@ from turnmark.core.console import print_json, stdin_is_terminal, stdin_lines
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.flags import AsJson, Request, RequestCommand, command_from
 from turnmark.core.plural import count_phrase
-from turnmark.core.untrusted import ellipsize, one_line, valid_text
+from turnmark.core.untrusted import one_line, valid_text
 from turnmark.corpora.types import Message
 from turnmark.retrieval.commands import DESCRIBE_NEEDS_FOLDER, DescribeSpec
 
@@ -293,27 +292,22 @@ def _over_folder(
 
 # --- sessions --------------------------------------------------------------------------------------------------------
 
-MAX_QUESTION_CHARACTERS = 50
-"""Length to which a session's first question is cut in a list."""
 sessions_app = CommandGroup(help="List kept conversations.")
 
 
 @sessions_app.command("list", epilog="Example: turnmark sessions list --json")
 def list_sessions_command(as_json: AsJson = False) -> None:
     """List the kept sessions, most recently used first."""
-    from turnmark.assistant.sessions.session_files import list_sessions
+    from turnmark.assistant.sessions.session_files import NO_SESSION, list_sessions
 
     sessions = list_sessions()
     if as_json:
         print_json({"sessions": [session.model_dump(mode="json") for session in sessions]})
         return
     for session in sessions:
-        question = ellipsize(one_line(session.question), MAX_QUESTION_CHARACTERS)
-        changed = f"{datetime.fromtimestamp(session.changed):%Y-%m-%d %H:%M}"
-        turns = count_phrase(session.turns, "turn")
-        typer.echo(f"{session.name}  {changed}  {turns}  {one_line(session.index)}  {question}")
+        typer.echo(session.line)
     if not sessions:
-        typer.echo("no session is kept yet")
+        typer.echo(NO_SESSION)
 
 
 def add_assistant_commands(app: typer.Typer, grade: Grade | None = None) -> None:

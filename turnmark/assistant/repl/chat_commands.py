@@ -15,7 +15,7 @@ from rich.text import Text
 
 from turnmark.assistant.citations.provenance import provenance_lines
 from turnmark.assistant.config import EXTRACTIVE_SPEC, AssistantConfig
-from turnmark.assistant.repl.screen import ignore_interrupts
+from turnmark.assistant.repl.screen import ignore_interrupts, show_answer
 from turnmark.assistant.repl.terminal_chat import TerminalChat
 from turnmark.assistant.sessions.conversation import (
     AssistantSwapped,
@@ -29,7 +29,7 @@ from turnmark.assistant.sessions.conversation import (
     picture_line,
 )
 from turnmark.assistant.sessions.export import kiwi_files, list_files, mtrag_files, transcript
-from turnmark.assistant.sessions.session_files import new_session
+from turnmark.assistant.sessions.session_files import list_sessions, new_session, resume_session
 from turnmark.assistant.steps.understand.question_kinds import defined_subject
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.turn.reopen import reopen_assistant
@@ -339,6 +339,39 @@ def clear(chat: TerminalChat, _: str) -> None:
     chat.say("started a new conversation", style="dim")
 
 
+def show_sessions(chat: TerminalChat, _: str) -> None:
+    """List the kept conversations, most recently used first."""
+    for session in list_sessions():
+        chat.say(session.line)
+    chat.say(f"this is {chat.session.name}; /resume NAME continues another", style="dim")
+
+
+def resume(chat: TerminalChat, name: str) -> None:
+    """Continue a kept conversation with its own assistant; the one so far stays saved."""
+    if not name or name == chat.session.name:
+        raise RequestError("/resume: name another session; /sessions lists them")
+    session = resume_session(name, chat.session.keep)
+    try:
+        chat.assistant = reopen_assistant(chat.assistant, **dict(session.conversation.config))
+    except TurnmarkError:
+        session.close()
+        raise
+    chat.session.close()
+    chat.session = session
+    show_session(chat)
+
+
+def show_session(chat: TerminalChat) -> None:
+    """Show where a resumed conversation was: its number of turns, and the last of them."""
+    if chat.session.note:
+        chat.say(f"note: {chat.session.note}", style="yellow")
+    turns = count_phrase(len(chat.conversation.exchanges), "turn")
+    chat.say(f"session {chat.session.name}: {turns} so far", style="dim")
+    if last := chat.conversation.last:
+        chat.say(f"› {one_line(last.question)}", style="bold")
+        show_answer(chat.console, last.reply.model_copy(update={"answer": last.answer}))
+
+
 def export_chat(chat: TerminalChat, argument: str) -> None:
     """Export the conversation in the format of MTRAG or KIWI, or as Markdown."""
     form, _, target = argument.partition(" ")
@@ -430,6 +463,8 @@ COMMANDS: dict[str, SlashCommand] = {
     "/export": SlashCommand(
         "mtrag|kiwi|markdown FILE", "write the conversation to a folder (mtrag, kiwi) or file (markdown)", export_chat
     ),
+    "/sessions": SlashCommand("", "list the kept conversations", show_sessions),
+    "/resume": SlashCommand("NAME", "continue another conversation", resume),
     "/clear": SlashCommand("", "start a new conversation", clear),
     "/help": SlashCommand("", "list the commands", show_help),
     "/quit": SlashCommand("", "end the chat", leave),

@@ -23,8 +23,14 @@ from prompt_toolkit.styles import Style
 from rich.console import Console
 from rich.text import Text
 
-from turnmark.assistant.repl.chat_commands import COMMANDS, EXPORT_FORMATS, names_for, parts_line, run_command
-from turnmark.assistant.repl.screen import show_answer
+from turnmark.assistant.repl.chat_commands import (
+    COMMANDS,
+    EXPORT_FORMATS,
+    names_for,
+    parts_line,
+    run_command,
+    show_session,
+)
 from turnmark.assistant.repl.terminal_chat import Grade, TerminalChat
 from turnmark.assistant.sessions.conversation import AssistantSwapped, Rating, SessionBegan
 from turnmark.assistant.sessions.session_files import ChatSession, new_session
@@ -75,14 +81,7 @@ def run_chat(
     if resumed is not None:
         if session.conversation.config != config:
             chat.record(AssistantSwapped(**dict(config)))
-        if session.note:
-            chat.say(f"note: {session.note}", style="yellow")
-        last = chat.conversation.last
-        turns = count_phrase(len(chat.conversation.exchanges), "turn")
-        chat.say(f"session {session.name}: {turns} so far", style="dim")
-        if last:
-            chat.say(f"› {one_line(last.question)}", style="bold")
-            show_answer(console, last.reply.model_copy(update={"answer": last.answer}))
+        show_session(chat)
     console.print(Text(f"{parts_line(assistant)} · /help", style="dim"), soft_wrap=not console.is_terminal)
     try:
         if interactive:

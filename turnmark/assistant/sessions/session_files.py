@@ -11,6 +11,7 @@ import os
 import secrets
 import time
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 from pydantic import Field
@@ -25,8 +26,14 @@ from turnmark.assistant.sessions.conversation import (
 )
 from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
 from turnmark.core.home import check_name, home
+from turnmark.core.plural import count_phrase
 from turnmark.core.record import Record
+from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.text.segmentation import spans
+
+NO_SESSION = "no session is kept yet"
+MAX_QUESTION_CHARACTERS = 50
+"""Length to which a session's first question is cut in a list."""
 
 
 class SessionInfo(Record):
@@ -37,6 +44,13 @@ class SessionInfo(Record):
     turns: int
     index: str
     question: str = Field(description="the first question")
+
+    @property
+    def line(self) -> str:
+        """The session in one line: its name, when it was used, its turns and index, and the first question."""
+        changed = f"{datetime.fromtimestamp(self.changed):%Y-%m-%d %H:%M}"
+        question = ellipsize(one_line(self.question), MAX_QUESTION_CHARACTERS)
+        return f"{self.name}  {changed}  {count_phrase(self.turns, 'turn')}  {one_line(self.index)}  {question}"
 
 
 def sessions_folder() -> Path:
