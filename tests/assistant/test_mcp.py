@@ -213,7 +213,22 @@ def test_describes_the_tables_that_fit_and_names_the_others(home, tmp_path):
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("names", [("n", "radio", "n"), ("n, radio",), ()])
+def test_without_names_all_indexes_are_served(home, tmp_path):
+    for name, text in (("cup", "The cup is blue."), ("pot", "The pot is green.")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "note.md").write_text(f"# Colour\n\n{text}\n", encoding="utf-8")
+        build_index(folder, name, retriever="bm25")
+
+    async def work(client: Client) -> None:
+        found = await called(client, "search", query="Which colour is the pot?")
+        assert found["hits"][0]["passage"]["document"] == "pot:note.md"
+
+    assert "Traceback" not in over_stdio(home, work)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("names", [("n", "radio", "n"), ("n, radio",)])
 def test_serves_several_indexes(kitchen_home, names):
     async def work(client: Client) -> None:
         assert "n (3 documents), radio (3 documents)" in client.instructions

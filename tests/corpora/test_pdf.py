@@ -197,6 +197,26 @@ def test_lone_numbers_that_count_chapters_are_headings(tmp_path: Path) -> None:
     assert kinds(built(tmp_path / "a.pdf", story)) == ["heading", "paragraph"] * 4
 
 
+@pytest.mark.parametrize(
+    ("over", "number"), [(("Chapter 1", "Chapter 2", "Chapter 3"), True), (("ONE", "TWO", "THREE"), False)]
+)
+def test_chapter_number_above_a_title_belongs_to_it(tmp_path: Path, over: tuple[str, ...], number: bool) -> None:
+    pages = [
+        [
+            *((60, 780 - 14 * n, 11, prose(9, at + n)) for n in range(5 + 4 * at)),
+            (60, 660 - 70 * at, 17, over[at]),
+            (60, 600 - 70 * at, 24, title),
+            *((60, 540 - 70 * at - 14 * n, 11, prose(9, at + n)) for n in range(15)),
+        ]
+        for at, title in enumerate(("Water", "Stones", "Sails"))
+    ]
+    found = [
+        text.lstrip("# ") for kind, *_, text in told(drawn(tmp_path / "a.pdf", pages, (595, 842))) if kind == "heading"
+    ]
+    titles = ["Water", "Stones", "Sails"]
+    assert found == ([f"Chapter {at}. {title}" for at, title in enumerate(titles, 1)] if number else titles)
+
+
 def test_slides_with_one_title_are_one_section(tmp_path: Path) -> None:
     titles = ("Water", "Gates", "Gates", "Gates", "Stones", "Sails")
     pages = [

@@ -12,6 +12,7 @@ from turnmark.corpora.readers.pdf.headings.outline import Bookmark
 from turnmark.corpora.readers.pdf.layout.page_layout import PageLayout
 from turnmark.corpora.readers.pdf.page.drafts import BlockDraft
 from turnmark.corpora.readers.pdf.page.text_patterns import (
+    chapter_number,
     ends_sentence,
     hyphenated_start,
     number_of,
@@ -41,6 +42,7 @@ def drafts_of(pages: Sequence[PageLayout], bookmarks: Sequence[Bookmark]) -> lis
                 before, title = title, made[0].texts
                 del made[: title == before]  # the slide continues the previous one
             _append(drafts, made)
+    drafts = _with_chapter_numbers(drafts)
     _lower_lone_numbers(drafts)
     if sum(not page.aside for page in pages) > 2:
         _lower_front_matter(drafts)
@@ -90,6 +92,27 @@ def _continues(last: BlockDraft, first: BlockDraft, floated: bool) -> bool:
     if ends_sentence(last.texts[-1]):
         return False
     return lower or (last.full and not floated and not first.indented)
+
+
+def _with_chapter_numbers(drafts: Sequence[BlockDraft]) -> list[BlockDraft]:
+    """Join a chapter number above a title to the title, and remove a number that is spelled out."""
+    kept: list[BlockDraft] = []
+    number = ""
+    for draft, following in zip(drafts, [*drafts[1:], None], strict=False):
+        over = draft.kind == "heading" and following is not None and _is_title(following)
+        said = chapter_number(" ".join(draft.texts)) if over else None
+        if said is not None:
+            number = said
+            continue
+        if number:
+            draft.prepend(f"{number}.")
+        number = ""
+        kept.append(draft)
+    return kept
+
+
+def _is_title(draft: BlockDraft) -> bool:
+    return draft.kind == "heading" and number_of(" ".join(draft.texts)) is None
 
 
 def _lower_lone_numbers(drafts: Sequence[BlockDraft]) -> None:

@@ -60,6 +60,11 @@ class BlockDraft:
         """The page that it begins on, counted from 0."""
         return (self.rows or self.parts)[0][0]
 
+    def prepend(self, text: str) -> None:
+        """Insert a text before the first line."""
+        texts = self.parts[0][1]
+        texts[0] = f"{text} {texts[0]}"
+
     def extend(self, draft: BlockDraft) -> None:
         """Append the content of another block of the same kind."""
         self.parts += draft.parts

@@ -20,6 +20,13 @@ _NUMBERING = re.compile(
 )
 _INITIALS = re.compile(r"(?:[A-Z]\.[ -]?){2,}|[A-Z]\.[ -][A-Z][\w’'-]+[^\w\s,]?,")
 """A name such as "A. N. Author" or "R. Dowd, …", which is not the heading of an appendix A or R."""
+_CHAPTER = re.compile(
+    r"(?:(?:chapter|appendix|part|kapitel|anhang|chapitre|annexe)\s+)?"
+    r"(?:(?P<number>\d{1,3}|[IVX]{1,5}|[A-Z])\.?"
+    r"|(?:twenty|thirty)?-?(?:one|two|three|four|five|six|seven|eight|nine)|ten|eleven|twelve"
+    r"|(?:thir|four|fif|six|seven|eigh|nine)teen|twenty|thirty)",
+    re.IGNORECASE,
+)
 _CAPTION = re.compile(
     r"(?:figure|fig\.|table|listing|algorithm|example|abbildung|tabelle)\s+[A-Z]?\d{1,3}(?:[.-]\d{1,3})*(?:\s*[.:]|\s+(?-i:[A-Z]))",
     re.IGNORECASE,
@@ -74,6 +81,18 @@ def numbering_depth(text: str) -> int:
     if match is None or not text[match.end() :].strip() or _INITIALS.match(text):
         return 0
     return 1 + match["more"].count(".")
+
+
+def chapter_number(text: str) -> str | None:
+    """Return the chapter number that a text consists of, e.g. "Chapter 2".
+
+    Returns:
+        Empty if the number is spelled out, or None if the text is not just a chapter number.
+    """
+    match = _CHAPTER.fullmatch(text)
+    if match is None:
+        return None
+    return text.rstrip(".") if match["number"] else ""
 
 
 def number_of(text: str) -> int | None:
