@@ -262,3 +262,21 @@ def test_removes_pictures_in_data_uris(length: int) -> None:
 @pytest.mark.parametrize(("text", "title"), [("## A\n\nx\n\n# B\n\ny\n\n## C\n", "my page"), ("x\n\n# B\n\ny\n", "B")])
 def test_heading_of_level_1_in_the_middle_is_not_the_title(text: str, title: str) -> None:
     assert markdown.parse_markdown(text, "my-page.md").title == title
+
+
+def test_thematic_breaks_are_no_text() -> None:
+    text = "# Tea\n\nOne.\n\n-----\n\n- a\n\n    ***\n\n    b\n\nc | d\n--|--\ne | f\n"
+    assert (
+        markdown.parse_markdown(text, "a.md").text
+        == "# Tea\n\nOne.\n\n- a\n\n    b\n\n| c | d |\n|---|---|\n| e | f |\n"
+    )
+
+
+def test_table_of_badges_and_a_logo_are_no_text() -> None:
+    badge = "[![CI - Test](https://x.org/badge.svg){ loading=lazy }](https://x.org/ci)"
+    table = f"| | |\n| --- | --- |\n| CI/CD | {badge} {badge} |\n| Docs | {badge} |\n"
+    text = f"# Hatch\n\n![Hatch logo](logo.svg)\n\n{table}\nHatch is a project manager.\n"
+    assert markdown.parse_markdown(text, "a.md").text == "# Hatch\n\nHatch is a project manager.\n"
+    kept = f"| | |\n| --- | --- |\n| CI/CD | {badge} |\n| License | MIT |\n"
+    assert "| License | MIT |" in markdown.parse_markdown(f"# Hatch\n\n{kept}", "a.md").text
+    assert "the chart of sales" in markdown.parse_markdown("![the chart of sales](a.png)\n", "a.md").text

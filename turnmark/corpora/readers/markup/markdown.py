@@ -239,7 +239,10 @@ _SEPARATORS = re.compile(r"[\s|>›»/·•—–-]*")
 _TAG = re.compile(r"</?([A-Za-z][\w.-]*)")
 _SEPARATING_TAGS = frozenset("br li p div td th tr dd dt".split())
 _ALT = re.compile(r"\balt\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
-_FILE_NAME = re.compile(r"\S+\.\w{2,4}|\w+(?:[-_]\w+)+|image|screenshot|logo|icon|badge|photo|picture", re.IGNORECASE)
+_FILE_NAME = re.compile(
+    r"\S+\.\w{2,4}|\w+(?:[-_]\w+)+|image|screenshot|(?:[\w.-]+ )?logo|icon|badge|photo|picture", re.IGNORECASE
+)
+"""Alternative texts that say nothing but that there is a picture."""
 
 
 @cache
@@ -313,6 +316,15 @@ def _edits(
                 rendered = render_html(_ANY_TAG.sub(escaped, token.content))
             prefix = _lead(lines[token.map[0]])
             yield token.map[0], token.map[1], [(prefix + line).rstrip() for line in ("", *rendered.split("\n"), "")]
+        elif (
+            token.type == "table_open"
+            and token.map
+            and _has_only_badges(tokens[index : _find_closing(tokens, index - 1)], env)
+        ):
+            yield token.map[0], token.map[1], [""]
+            index = _find_closing(tokens, index - 1)
+        elif token.type == "hr" and token.map:
+            yield token.map[0], token.map[1], [""]
         elif token.type == "tr_open" and token.map:
             cells = [inner for inner in tokens[index : _find_closing(tokens, index - 1)] if inner.type == "inline"]
             # Cells are joined without padding, which would fill passages with spaces.
@@ -335,6 +347,18 @@ def _edits(
 def _lead(line: str) -> str:
     """Return the indent and the quote markers (`>`) of a line."""
     return line[: len(line) - len(line.lstrip(" \t>"))]
+
+
+def _has_only_badges(table: Sequence[Token], env: dict[str, Any]) -> bool:
+    """Return whether nothing but names of rows is left of a table, whose other cells are linked images."""
+    cells: list[list[str]] = []
+    for token in table:
+        if token.type == "tr_open":
+            cells.append([])
+        elif token.type == "inline":
+            cells[-1].append(token.content)
+    others = [cell for row in cells for cell in row[1:] if cell]
+    return len(cells) > 1 and bool(others) and all("![" in cell and not _cell(cell, env) for cell in others)
 
 
 def _cell(content: str, env: dict[str, Any]) -> str:
