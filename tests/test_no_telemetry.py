@@ -30,6 +30,9 @@ sys.addaudithook(refuse)
 from turnmark.assistant.llm.generators.openvino_model import genai
 if "openvino_genai" in sys.argv:
     genai()
+if "ragas" in sys.argv:
+    from turnmark.evaluation.judging.ragas import stub_vertex_classes
+    stub_vertex_classes()
 for name in sys.argv[2:]:
     importlib.import_module(name)
 from turnmark.corpora.readers.pdf.document import read_pdf

@@ -221,7 +221,8 @@ def test_few_unsupported_sentences_are_shown_and_the_others_counted(count, endin
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("/s", ["/save"]), ("/re", ["/retriever", "/retry", "/revise"]), ("/rate ", ["bad", "good", "neutral"]),
+        ("/s", ["/save", "/sessions"]), ("/re", ["/resume", "/retriever", "/retry", "/revise"]),
+        ("/rate ", ["bad", "good", "neutral"]),
         ("/export m", ["markdown", "mtrag"]), ("/export markdown {}/no", ["tes.jsonl"]), ("/index d", ["demo"]),
         ("/generator ext", ["extractive"]), ("/retriever bm", ["bm25"]), ("/retriever de", ["default", "dense"]),
         ("/rate good so", []), ("/why ", []), ("what is /so", []),

@@ -104,7 +104,7 @@ class _CountedJudge:
         return reply.text
 
 
-def _without_vertex() -> None:
+def stub_vertex_classes() -> None:
     """Stub two classes that ragas imports and newer versions of langchain-community lack; nothing here uses them."""
     for name, kind in (("chat_models.vertexai", "ChatVertexAI"), ("llms.vertexai", "VertexAI"), ("llms", "VertexAI")):
         path = f"langchain_community.{name}"
@@ -121,7 +121,7 @@ def _without_vertex() -> None:
 
 def _scorer(ask: Callable[[str, float], str]) -> Callable[[Case], Any]:
     """Return the package's faithfulness metric, asking one of our judges."""
-    _without_vertex()
+    stub_vertex_classes()
     from langchain_core.outputs import Generation, LLMResult
     from ragas.dataset_schema import SingleTurnSample
     from ragas.llms.base import BaseRagasLLM
