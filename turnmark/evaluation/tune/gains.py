@@ -68,12 +68,13 @@ def measure_gains(
         late_share: share of its weight that late interaction has in the index.
     """
     gains = np.zeros((len(choices), len(recorded)))
+    late_weights = {choice.late for choice in choices}
     for question, (lists, rows) in enumerate(zip(recorded, answering, strict=True)):
         by_way: dict[tuple[float, int], dict[float, float]] = {}
         for number, choice in enumerate(choices):
             way = choice.weight, id(lists.dense[choice.answers])
             if way not in by_way:
-                by_way[way] = _gains_of(lists, choice, rows, lengths, late_share, {one.late for one in choices})
+                by_way[way] = _gains_of(lists, choice, rows, lengths, late_share, late_weights)
             gains[number, question] = by_way[way][choice.late]
     return gains
 

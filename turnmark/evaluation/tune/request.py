@@ -1,8 +1,9 @@
 """The request of `turnmark tune`.
 
-    OUT/questions.jsonl   the questions, made once
-    OUT/lists/            the ranked lists of the questions, a file for each few of them
-    OUT/result.json       the result
+    OUT/questions-KEY.jsonl   the questions, made once
+    OUT/written/              the run in which a model wrote them, if one did
+    OUT/gains.jsonl           the gain of every configuration, a line for each question
+    OUT/result.json           the result
 
 The same command continues with what is there, and gives the same result.
 """

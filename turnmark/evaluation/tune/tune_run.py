@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import version
@@ -208,10 +208,8 @@ def _tuned(plan: TunePlan, result: TuneResult, winner: TriedChoice) -> TunedSear
 
 def _questions(plan: TunePlan) -> list[TuneQuestion]:
     """Return the questions in the folder, or else make them."""
-    request, key = (
-        plan.request,
-        _key(plan, plan.request.model_dump_json(include={"questions", "generator", "n", "seed"})),
-    )
+    request = plan.request
+    (key,) = _keys(plan, [request.model_dump_json(include={"questions", "generator", "n", "seed"})])
     path = plan.out / f"questions-{key}.jsonl"
     stored = list(read_records(path, TuneQuestion))
     if stored:
@@ -236,11 +234,12 @@ def _without_model(plan: TunePlan) -> list[TuneQuestion]:
     return questions
 
 
-def _key(plan: TunePlan, *texts: str) -> str:
-    """Return a name for a result that depends on the index, the configurations, the version and some texts."""
+def _keys(plan: TunePlan, texts: Iterable[str]) -> list[str]:
+    """Return for each text a name for a result that depends on it, the index, the configurations and the version."""
     choices = "\n".join(choice.model_dump_json() for choice in plan.choices)
-    text = "\0".join([plan.index.manifest.fingerprint(), plan.retriever, choices, version("turnmark"), *texts])
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+    start = "\0".join([plan.index.manifest.fingerprint(), plan.retriever, choices, version("turnmark")])
+    names = (hashlib.sha256(f"{start}\0{text}".encode("utf-8", "surrogatepass")) for text in texts)
+    return [name.hexdigest()[:16] for name in names]
 
 
 # --- the gains -------------------------------------------------------------------------------------------------------
@@ -250,14 +249,16 @@ def _all_gains(plan: TunePlan, questions: Sequence[TuneQuestion], progress: Prog
     """Return the gain of each configuration for each question, (configurations, questions)."""
     import numpy as np
 
-    keys = [_key(plan, question.model_dump_json()) for question in questions]
+    keys = _keys(plan, (question.model_dump_json() for question in questions))
     journal = Journal(plan.out / "gains.jsonl", QuestionGains, lambda one: one.key)
     progress.start("questions", len(questions))
     progress.advance(sum(key in journal for key in keys))
     with tempfile.TemporaryDirectory(prefix="turnmark-tune-") as scratch:
         for hides in (False, True):
             missing = [
-                one for one, key in zip(questions, keys, strict=True) if one.hides == hides and key not in journal
+                (one, key)
+                for one, key in zip(questions, keys, strict=True)
+                if one.hides == hides and key not in journal
             ]
             if not missing:
                 continue
@@ -266,9 +267,10 @@ def _all_gains(plan: TunePlan, questions: Sequence[TuneQuestion], progress: Prog
                 index = copy_with_passages(index, hide_answers(index, questions), Path(scratch))
             for start in range(0, len(missing), QUESTIONS_AT_ONCE):
                 batch = missing[start : start + QUESTIONS_AT_ONCE]
-                for question, column in zip(batch, measure_questions(plan, index, batch).T, strict=True):
+                columns = measure_questions(plan, index, [question for question, _ in batch]).T
+                for (_, key), column in zip(batch, columns, strict=True):
                     gains = tuple(round(gain, 6) for gain in column.tolist())
-                    journal.append(QuestionGains(key=_key(plan, question.model_dump_json()), gains=gains))
+                    journal.append(QuestionGains(key=key, gains=gains))
                 progress.advance(len(batch))
     return np.array([found.gains for key in keys if (found := journal.get(key))]).T
 
