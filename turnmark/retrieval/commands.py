@@ -62,6 +62,8 @@ DescribeSpec = Annotated[
 ]
 
 MAX_SHOWN_PROBLEMS = 20
+MIN_PASSAGE_TOKENS = 32
+"""Minimum size of a passage, of which title and section may take half."""
 EMBEDDING_SECONDS = 30.0
 """Time that `ask` and `search` embed passages of a large folder before they answer; the next one goes on."""
 
@@ -85,6 +87,16 @@ class BuildRequest(Request):
             metavar="SPEC",
             help="Embedding model, e.g. multilingual-e5-small (turnmark list embedders); default: minilm, or "
             "multilingual-e5-small for documents in other languages than English, if it has been fetched",
+            hidden=True,
+        ),
+    ] = None
+    passage_tokens: Annotated[
+        int | None,
+        Field(ge=MIN_PASSAGE_TOKENS),
+        typer.Option(
+            metavar="N",
+            help="Maximum tokens of a passage (chunk size), e.g. 128; default: those that the index was built with, or "
+            "256",
             hidden=True,
         ),
     ] = None
@@ -196,7 +208,7 @@ def _build(
     report = carry_out(
         lambda progress: build_index(
             request.source, request.name, retriever=request.retriever, embedder=request.embedder,
-            include=request.include, exclude=request.exclude, progress=progress, engine=request.engine,
+            passage_tokens=request.passage_tokens, include=request.include, exclude=request.exclude, progress=progress, engine=request.engine,
             describe=request.describe, budget=request.budget, dry_run=request.dry_run, verify=request.verify,
             embedding_seconds=EMBEDDING_SECONDS if err else None,
         )

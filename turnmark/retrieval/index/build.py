@@ -142,6 +142,7 @@ def build_index(
     *,
     retriever: str | None = None,
     embedder: str | None = None,
+    passage_tokens: int | None = None,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     progress: Progress | None = None,
@@ -161,6 +162,7 @@ def build_index(
             options are fixed in the index. If it is None, the index is built for `retriever_to_build` and keeps no
             spec.
         embedder: its spec, or None to let `choose_embedder` choose by the languages of the documents.
+        passage_tokens: maximum tokens of a passage, or None for those of the previous build.
         include, exclude: globs on the path relative to the source.
         internal: an index for a benchmark's corpus; waits for another process that builds the same index.
         engine: where the models run: `local` in this process, otherwise on a Ray cluster. Files are always written by
@@ -176,9 +178,10 @@ def build_index(
     chooses = embedder is None and settings.embedder == DEFAULT_EMBEDDER
     kept = "" if retriever is None or internal else str(RETRIEVERS.check(retriever))
     return _build(
-        source, name, settings, internal=internal, engine=engine, retriever=kept, include=tuple(include),
-        exclude=tuple(exclude), progress=progress or NoProgress(), chooses=chooses, describe=describe, budget=budget,
-        dry_run=dry_run, verify=verify, compact=compact, embedding_seconds=embedding_seconds,
+        source, name, settings, internal=internal, engine=engine, retriever=kept, passage_tokens=passage_tokens,
+        include=tuple(include), exclude=tuple(exclude), progress=progress or NoProgress(), chooses=chooses,
+        describe=describe, budget=budget, dry_run=dry_run, verify=verify, compact=compact,
+        embedding_seconds=embedding_seconds,
     )  # fmt: skip
 
 
@@ -225,6 +228,7 @@ class Build:
     settings: BuildSettings
     retriever: str = ""
     """The spec that the index keeps."""
+    passage_tokens: int | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     progress: Progress = field(default_factory=NoProgress)
@@ -243,6 +247,8 @@ class Build:
         self.report = BuildReport(self.folder.name)
         old = read_manifest(self.folder)
         self.old = old if old is not None and old.format == FORMAT else None
+        if self.passage_tokens is None and old is not None:
+            self.passage_tokens = old.passage_tokens
         if old is not None and self.old is None:
             notify(f"{self.folder.name}: for a new format, {describe_cost(old)}")
         self.pictures: BuildPictures | None = None
@@ -374,7 +380,7 @@ class Build:
 
     def _prepare(self, reader: SourceReader, models: Models, place: Generation) -> None:
         """Have the reader leave out unchanged files, and open the stored tables."""
-        self.window = models.window()
+        self.window = models.window(self.passage_tokens)
         made_by = f"{readers_mark()} {self.window.size} tables {TABLES_VERSION}\n{models.mark()}"
         if self.pictures is not None:
             made_by += f"\n{self.pictures.describer.fingerprint}"
@@ -515,6 +521,7 @@ class Build:
             passages=self.report.passages,
             digest=place.store.digest(),
             chunk_size=self.window.size,
+            passage_tokens=self.passage_tokens,
             bm25=self.settings.bm25,
             languages=languages,
             **infos,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from turnmark.core.errors import RequestError
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.embedding.embedders import Embedder, open_embedder
@@ -17,7 +18,8 @@ from turnmark.retrieval.search.opened_index import DENSE, SPARSE
 from turnmark.retrieval.search.sparse import SpladeEncoder, open_encoder
 from turnmark.retrieval.storage.manifest import BuildSettings, ModelInfo
 
-CHUNK_SIZE = 256  # tokens; docs/measured.md has figures for smaller sizes
+DEFAULT_PASSAGE_TOKENS = 256
+"""Size limit of passages if none is given; docs/measured.md has figures for others."""
 SPECIAL_TOKENS = 2
 VECTORS, TOKENS, WEIGHTS = "vectors", "tokens", "weights"
 """The kinds of values: vectors and token vectors of the embedder, weights of terms of the sparse encoder."""
@@ -104,12 +106,26 @@ class Models:
         """Return a line with the fingerprint of each model."""
         return "\n".join(f"{name} {model.fingerprint}" for name, model in self.of.items())
 
-    def window(self) -> Window:
-        """Return the size limit of passages for the models; in words if there is no model."""
+    def window(self, passage_tokens: int | None) -> Window:
+        """Return the size limit of passages, in tokens of the model that reads the fewest; in words without a model.
+
+        Args:
+            passage_tokens: the limit, or None for the default.
+
+        Raises:
+            RequestError: a model does not read passages of this size.
+        """
+        size = passage_tokens or DEFAULT_PASSAGE_TOKENS
         if not self.of:
-            return Window(CHUNK_SIZE, CHUNK_SIZE, regex_tokens)
+            return Window(size, size, regex_tokens)
         narrowest = min(self.of.values(), key=lambda model: model.max_tokens)
-        size = min(CHUNK_SIZE, narrowest.max_tokens)
+        limit = narrowest.max_tokens
+        if passage_tokens is not None and passage_tokens > limit:
+            raise RequestError(
+                f"passages of {passage_tokens} tokens: {narrowest.name} reads {limit}; give --passage-tokens {limit} "
+                "or less"
+            )
+        size = min(size, limit)
         return Window(size, size - SPECIAL_TOKENS, narrowest.tokenizer())
 
 

@@ -59,6 +59,7 @@ class Index(SearchableIndex):
         *,
         retriever: str | None = None,
         embedder: str | None = None,
+        passage_tokens: int | None = None,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
         describe: str | None = None,
@@ -75,6 +76,7 @@ class Index(SearchableIndex):
                 `turnmark index build`.
             embedder: `minilm`, `multilingual-e5-small` or `sentence-transformers:MODEL`. The default
                 is that of `turnmark index build`.
+            passage_tokens: maximum tokens of a passage. If it is None, the previous build's are used, or 256.
             include, exclude: globs for paths relative to the source.
             describe: spec of a model that describes the pictures in the documents, e.g. `openai:gpt-4o-mini`, or `none`
                 for no descriptions. If it is None, the previous build's model is used, if there was one.
@@ -82,8 +84,8 @@ class Index(SearchableIndex):
         """
         path = Path(source).expanduser()
         report = build_index(
-            path, name, retriever=retriever, embedder=embedder, include=include, exclude=exclude, describe=describe,
-            budget=budget,
+            path, name, retriever=retriever, embedder=embedder, passage_tokens=passage_tokens, include=include,
+            exclude=exclude, describe=describe, budget=budget,
         )  # fmt: skip
         if report.advice:
             logging.getLogger("turnmark").warning("index %s: %s", name, report.advice)

@@ -25,6 +25,8 @@ def build_command(manifest: Manifest, retriever: str) -> str:
     takes_embedder = kind is None or kind.uses_embedder_flag(spec)
     if takes_embedder and manifest.embedder and manifest.embedder.spec != "minilm":
         words += ["--embedder", manifest.embedder.spec]
+    if manifest.passage_tokens:
+        words += ["--passage-tokens", str(manifest.passage_tokens)]
     if manifest.described:
         words += ["--describe", manifest.described.spec]
     for glob in manifest.include:

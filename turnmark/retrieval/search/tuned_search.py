@@ -60,7 +60,8 @@ def tuned_file(index: StoredIndex) -> Path:
 def models_of(manifest: Manifest) -> str:
     """Return a text that changes with what a retriever of the index can use."""
     made_by = [f"{name} {info.fingerprint}" for name, info in manifest.models().items()]
-    return "; ".join([*made_by, *(["token vectors"] if manifest.tokens else [])])
+    size = [f"passages of {manifest.passage_tokens} tokens"] if manifest.passage_tokens else []
+    return "; ".join([*made_by, *(["token vectors"] if manifest.tokens else []), *size])
 
 
 def document_digests(index: StoredIndex) -> Iterator[str]:

@@ -65,6 +65,9 @@ class Manifest(Record):
     passages: int
     digest: str
     chunk_size: int
+    passage_tokens: int | None = Field(
+        default=None, description="maximum tokens of a passage given to the build, or None for the default"
+    )
     bm25: BM25Settings
     languages: dict[str, int] = Field(
         default={}, description="language of the documents -> number of its passages, most frequent first"
