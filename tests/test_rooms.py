@@ -19,7 +19,7 @@ ORDER = {
         "calls", "prompts", "generators", "picture_describer",
     ),
     "turnmark.assistant.steps": (
-        "turn_state", "step_results", "step_protocols", "understand", "verify", "retrieve", "answer", "agent", "decide",
+        "turn_state", "step_results", "understand", "verify", "retrieve", "answer", "agent", "decide",
         "revise",
     ),
     "turnmark.corpora": (

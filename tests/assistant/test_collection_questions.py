@@ -10,7 +10,7 @@ import pytest
 from tests.assistant.notes import notes
 from tests.opened import assistant_over
 from tests.servers import Say, ScriptedServer
-from turnmark.assistant.steps.answer.answer_counts import MAX_LISTED_DOCUMENTS
+from turnmark.assistant.steps.answer.answer_collection import MAX_LISTED_DOCUMENTS
 from turnmark.assistant.steps.understand.collection_questions import collection_question
 from turnmark.corpora.types import Message
 from turnmark.retrieval.index.build import build_index

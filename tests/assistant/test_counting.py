@@ -6,7 +6,7 @@ import pytest
 
 from tests.assistant.notes import notes
 from tests.opened import assistant_over
-from turnmark.assistant.steps.answer.answer_counts import MAX_LISTED_DOCUMENTS, mentioned_words
+from turnmark.assistant.steps.answer.answer_collection import MAX_LISTED_DOCUMENTS, mentioned_words
 from turnmark.retrieval.index.build import build_index
 
 

@@ -13,7 +13,7 @@ from tests.assistant.notes import notes
 from tests.conversations.scoring import word_count
 from tests.opened import assistant_over
 from turnmark.assistant.citations.marks import cited_numbers
-from turnmark.assistant.steps.understand.question_kinds import defined_subject, wants_procedure
+from turnmark.assistant.wording.phrases import defined_subject, wants_procedure
 from turnmark.retrieval.index.build import build_index
 
 LABELS = json.loads((Path(__file__).parent / "decide_labels.json").read_text(encoding="utf-8"))

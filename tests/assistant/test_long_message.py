@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.assistant.notes import over
-from turnmark.assistant.steps.understand.long_message import question_in
+from turnmark.assistant.steps.understand.compound_questions import question_in
 from turnmark.assistant.steps.understand.understand_rules import refers_back
 
 FILLER = (

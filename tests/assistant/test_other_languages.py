@@ -8,18 +8,16 @@ import re
 import pytest
 
 from tests.assistant.notes import conversation
-from turnmark.assistant.steps.answer.answer_counts import mentioned_words
+from turnmark.assistant.steps.answer.answer_collection import mentioned_words
 from turnmark.assistant.steps.answer.quote_markdown import set_bold
-from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.turn_state import Turn, rare_languages
 from turnmark.assistant.steps.understand.compound_questions import split_questions
 from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.edit_requests import edit_requests, is_instruction
-from turnmark.assistant.steps.understand.prompt_languages import languages_to_search, rare_languages
-from turnmark.assistant.steps.understand.question_kinds import defined_subject
 from turnmark.assistant.steps.understand.understand_rules import refers_back, understand
 from turnmark.assistant.steps.verify.claim_support import Sources, coverage
 from turnmark.assistant.steps.verify.numbers import find_numbers, missing_numbers
-from turnmark.assistant.wording.phrases import Phrases, phrases_in
+from turnmark.assistant.wording.phrases import Phrases, defined_subject, phrases_in
 from turnmark.assistant.wording.refusals import REFUSALS, is_refusal, refusal_extent
 from turnmark.assistant.wording.reply_texts import (
     KEYS,
@@ -235,7 +233,7 @@ def test_a_reply_is_in_the_language_of_the_message_or_else_of_the_conversation()
 def test_prompts_do_not_name_languages_of_few_passages():
     passages = {"de": 990, "en": 15, "fr": 19, "it": 21}
     turn = Turn("What does it cost?", languages=tuple(passages), rare_languages=rare_languages(passages))
-    assert languages_to_search(turn) == "German and Italian"
+    assert turn.languages_to_search == "German and Italian"
 
 
 # -- answers

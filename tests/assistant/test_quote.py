@@ -177,7 +177,7 @@ def test_quotation_stays_inside_the_given_evidence():
 def test_scores_are_the_same_in_every_process():
     """Python orders a set of words differently in each process, and sums of floats depend on the order."""
     program = """
-from turnmark.assistant.steps.answer.quote_lines import word_shares
+from turnmark.assistant.steps.answer.quote_spans import word_shares
 from turnmark.assistant.steps.step_results import PartEvidence
 texts = ["red kettles whistle", "blue kettles boil", "green lamps", "red lamps shine", "old red doors", "kettles"]
 question = "Which red kettles, blue lamps, old doors and green benches whistle, boil, shine or creak in winter?"

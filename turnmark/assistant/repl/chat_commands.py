@@ -30,11 +30,10 @@ from turnmark.assistant.sessions.conversation import (
 )
 from turnmark.assistant.sessions.export import kiwi_files, list_files, mtrag_files, transcript
 from turnmark.assistant.sessions.session_files import list_sessions, new_session, resume_session
-from turnmark.assistant.steps.understand.question_kinds import defined_subject
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.turn.reopen import reopen_assistant
 from turnmark.assistant.types import Reply, Search, ToolUse
-from turnmark.assistant.wording.phrases import is_same_wording
+from turnmark.assistant.wording.phrases import defined_subject, is_same_wording
 from turnmark.core.console import stdin_is_terminal
 from turnmark.core.errors import RequestError, TurnmarkError, nearest_name
 from turnmark.core.home import write_atomic

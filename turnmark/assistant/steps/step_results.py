@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean
 from typing import NamedTuple
 
-from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.turn_state import Step, Turn
 from turnmark.assistant.types import (
     GROUNDED_DECISIONS,
     Checks,
@@ -267,3 +267,29 @@ class CheckedDraft(Draft):
     def report(self, turn: Turn) -> None:
         """Report the checks."""
         turn.report("verify", "", **self.checks.model_dump())
+
+
+UnderstandStep = Step[[], UnderstoodMessage]
+"""Finds out what a message asks for in its conversation."""
+RetrieveStep = Step[[UnderstoodMessage], Evidence]
+"""Finds evidence."""
+DecideStep = Step[[Evidence], Assessment]
+"""Judges whether the evidence answers the message."""
+AnswerStep = Step[[UnderstoodMessage, Evidence, Assessment], Draft]
+"""Answers from the evidence, and streams the answer (`Turn.stream`)."""
+ReviseStep = Step[[UnderstoodMessage], Draft]
+"""Changes the last answer as the message instructs, and streams it (`Turn.stream`)."""
+VerifyStep = Step[[UnderstoodMessage, Draft], CheckedDraft]
+"""Checks an answer against its sources."""
+
+
+@dataclass
+class Steps:
+    """The steps of an assistant, each in one form."""
+
+    understand: UnderstandStep
+    retrieve: RetrieveStep
+    decide: DecideStep
+    answer: AnswerStep
+    revise: ReviseStep
+    verify: VerifyStep

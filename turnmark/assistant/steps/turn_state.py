@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
@@ -16,7 +16,7 @@ from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.calls.repetition import ON_REPETITION
 from turnmark.assistant.types import Event, Search, SearchHit, ToolUse, Usage
 from turnmark.corpora.text.function_words import language_of
-from turnmark.corpora.text.languages import ENGLISH
+from turnmark.corpora.text.languages import ENGLISH, language_name
 from turnmark.corpora.types import Message
 from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import DEFAULT_TOP_K, Hit, Query, Retriever
@@ -25,6 +25,20 @@ MIN_ANSWER_CONFIDENCE = 0.40
 """Minimum confidence for the decision `answer`, unless the index measured another (`sure_from`)."""
 MIN_KNOWN_SHARE = 0.4
 """Minimum share of a word's terms in one passage of the index for the word to count as known."""
+
+
+MAX_NAMED_LANGUAGES, MIN_NAMED_SHARE = 3, 0.02
+"""Maximum languages of the documents that a prompt names, and minimum share of the passages that one of them has."""
+
+
+def rare_languages(passages: Mapping[str, int]) -> frozenset[str]:
+    """Return the languages with so few of the passages that a prompt does not name them.
+
+    Args:
+        passages: language -> number of its passages.
+    """
+    least = MIN_NAMED_SHARE * sum(passages.values())
+    return frozenset(language for language, count in passages.items() if count < least)
 
 
 class StepResult(Protocol):
@@ -41,7 +55,7 @@ R_co = TypeVar("R_co", bound=StepResult, covariant=True)
 class Step(Protocol[P, R_co]):
     """A step of the turn in one of its forms: called with the turn and the results of earlier steps.
 
-    `turnmark.assistant.steps.step_protocols` has the signature of each step.
+    `turnmark.assistant.steps.step_results` has the signature of each step.
 
     Attributes:
         name: the name under which it is timed and traced: understand, retrieve, decide, answer or verify.
@@ -112,6 +126,24 @@ class Turn:
             if language := language_of(text, self.languages):
                 return language
         return next(iter(self.languages), ENGLISH)
+
+    @property
+    def _named_languages(self) -> list[str]:
+        return [code for code in self.languages if code not in self.rare_languages]
+
+    @property
+    def languages_to_search(self) -> str:
+        """The documents' languages for a prompt, or "" if documents and message are in English, which goes without
+        saying."""
+        languages = self._named_languages
+        if not languages or (*languages, self.language) == (ENGLISH, ENGLISH):
+            return ""
+        return " and ".join(map(language_name, languages[:MAX_NAMED_LANGUAGES]))
+
+    @property
+    def language_to_answer(self) -> str:
+        """The message's language for a prompt, or "" if all documents are in that language."""
+        return "" if {*self._named_languages} <= {self.language} else language_name(self.language)
 
     @property
     def prompts(self) -> Path | None:

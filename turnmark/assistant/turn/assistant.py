@@ -19,9 +19,8 @@ from turnmark.assistant.llm.calls.tracing import tracing_to
 from turnmark.assistant.sessions.conversation import Conversation, SessionBegan, TurnAnswered
 from turnmark.assistant.steps.retrieve.retrieve_sections import drop_repeats, hits_of_parts
 from turnmark.assistant.steps.step_results import Draft, UnderstoodMessage
-from turnmark.assistant.steps.turn_state import Turn
+from turnmark.assistant.steps.turn_state import Turn, rare_languages
 from turnmark.assistant.steps.understand.courtesy import Courtesy
-from turnmark.assistant.steps.understand.prompt_languages import rare_languages
 from turnmark.assistant.turn.components import AssistantParts, open_parts
 from turnmark.assistant.turn.replies import reply_of
 from turnmark.assistant.turn.step_forms import calls_tools, forms_for, open_steps, profile_of

@@ -2,7 +2,7 @@
 
 A form is one implementation of a step. Third parties add one through an entry point in the group `turnmark.steps`
 named `STEP.FORM` (e.g. `decide.mine`), or with `--step STEP=python:package.module:factory`. The factory is
-called without arguments and returns a step, whose signature is in `turnmark.assistant.steps.step_protocols`.
+called without arguments and returns a step, whose signature is in `turnmark.assistant.steps.step_results`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from turnmark.assistant.llm.calls.protocols import Generator, ToolGenerator, traits_of
-from turnmark.assistant.steps.step_protocols import Steps
+from turnmark.assistant.steps.step_results import Steps
 from turnmark.core.errors import ErrorCollector, RequestError, unknown_name
 from turnmark.core.specs import Entry, load_python
 

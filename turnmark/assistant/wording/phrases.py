@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
-from turnmark.corpora.text.function_words import language_of
+from turnmark.corpora.text.function_words import content_words, language_of
 from turnmark.corpora.text.languages import ENGLISH, UNSPACED_LANGUAGES
 from turnmark.corpora.text.segmentation import fold_letters
 
@@ -239,3 +239,22 @@ def possible_phrases(message: str) -> Iterator[Phrases]:
     language = language_of(message, tuple(codes))
     if language != ENGLISH:
         yield from filter(None, map(phrases_in, sorted(codes, key=lambda code: code != language)))
+
+
+@lru_cache(maxsize=256)
+def defined_subject(message: str, languages: tuple[str, ...] = ()) -> str:
+    """Return what a message asks the definition of, folded; "" if it asks something else.
+
+    Args:
+        languages: languages that an undecided message may be in.
+    """
+    phrases = phrases_of(message, languages)
+    # "What is the Net Loft?" names its subject; "what is the limit?" does not.
+    subject = phrases.defined_in(fold(re.sub(r"(?<= )the (?=[A-Z])", "", message)))
+    return subject if subject and content_words(subject.split()[0], phrases.language) else ""
+
+
+def wants_procedure(message: str, languages: tuple[str, ...] = ()) -> bool:
+    """Return whether a message asks how something is done, so that steps are wanted."""
+    asks_steps = phrases_of(message, languages).find("asks_steps").search(fold(message))
+    return asks_steps is not None and not defined_subject(message, languages)

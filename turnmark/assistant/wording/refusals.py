@@ -16,9 +16,11 @@ the extent "no".
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from pathlib import Path
 from typing import Literal
 
 from turnmark.assistant.citations.marks import cited_numbers, spaced_sentences
@@ -65,6 +67,7 @@ def _translated_refusals() -> re.Pattern[str]:
     return _refusals_pattern(text for refusal in REFUSALS for text in translations_of(refusal))
 
 
+_CLAUSE_ENDS = re.compile("[,，、;；:：]")
 _PLAIN_REFUSAL = "I don't know."
 """Text that replaces one of `REFUSALS` before a reply is read, since the question in it might read like a claim."""
 
@@ -118,7 +121,6 @@ class RefusalRules:
         parts: words by which a `lack` is recognized in place of `opening`; the other patterns are then matched against
             text without punctuation, as `fold` returns it. None for English.
         opening: matches the beginning of a sentence that is certainly a refusal.
-        terse: matches the beginning of a reply that only says that the answer is not stated.
         kinds: patterns of the kinds of sentences, in the order in which they are tried. A `lack` says that something
             is missing, an `aside` advises or offers, an `about` says what the passages or the conversation are about.
             Every other sentence is a `claim`.
@@ -130,10 +132,9 @@ class RefusalRules:
     kinds: tuple[tuple[SentenceKind, re.Pattern[str]], ...]
     contrast: re.Pattern[str]
     opening: re.Pattern[str] = re.compile("(?!)")
-    terse: re.Pattern[str] = re.compile("(?!)")
     parts: RefusalParts | None = None
     questions: re.Pattern[str] = re.compile("(?!)")
-    characters: Mapping[int, str] = field(default_factory=dict)
+    characters: Mapping[int, int] = field(default_factory=dict)
 
     def is_refusal(self, reply: str) -> bool:
         """Return whether a reply as a whole is a refusal; see the function `is_refusal`."""
@@ -164,7 +165,7 @@ class RefusalRules:
         assert self.parts is not None
         text = self._without_citations(clause)
         says_what = self.questions.match(fold(text)) is not None or self.parts.is_subordinate(text)
-        return self._lacks(clause) or (says_what and not _CONDITIONS.search(fold(text)))
+        return self._lacks(clause) or (says_what and not _wording("chinese_condition").search(fold(text)))
 
     def _without_citations(self, text: str) -> str:
         return strip_citations(text).translate(self.characters)
@@ -172,7 +173,8 @@ class RefusalRules:
     def _lacks(self, sentence: str, opens: bool = False) -> bool:
         """Return whether a sentence is a `lack` by its parts, and not only a condition."""
         text = self._without_citations(sentence)
-        return self.parts is not None and not _CONDITIONS.search(fold(text)) and self.parts.lacks(text, opens)
+        is_condition = _wording("chinese_condition").search(fold(text)) is not None
+        return self.parts is not None and not is_condition and self.parts.lacks(text, opens)
 
     def _opening_end(self, sentence: str) -> int | None:
         """Return the end of the opening of a refusal, or None if the sentence is none. It is only known in English."""
@@ -220,153 +222,34 @@ def _sentences(reply: str) -> Sequence[str]:
     return [sentence.text for sentence in spaced_sentences(known.sub(_PLAIN_REFUSAL, reply))]
 
 
-# --- the rules for English -------------------------------------------------------------------------------------------
-
-# Sentences that are certainly a refusal.
-_THE_MATERIAL = (
-    "(?:the|these|those|your) (?:(?:provided|given|available|numbered|retrieved|supplied) )*"
-    "(?:passages?|documents?|sources?|texts?|context|material|excerpts?|information)"
-)
-_KNOWLEDGE = (
-    "(?:(?:any|enough|sufficient|the|specific|that|an) )*(?:information|answers?|data|details?|knowledge|mention)"
-)
-_STATES = (
-    "(?:(?:actually|explicitly|directly|specifically) )?(?:say|state|mention|contain|include|provide|hold|give|specify|"
-    f"cover|address|answer|discuss|describe|explain|tell|indicate|(?:have|offer) {_KNOWLEDGE})s?"
-)
-_IS_GIVEN = "(?:mentioned|stated|specified|provided|given|covered|found|answered|determined|available)"
-_APOLOGY = (
-    "(?:(?:i'm|i am) (?:sorry|afraid),?(?: but| that)? |(?:sorry|unfortunately|apologies),?(?: but)? |"
-    "(?:based on|according to|from|in) [^,.]{1,60}, )*"
-)
-_NO_IDEA = "(?:idk|dunno|(?:i have |we have )?no (?:idea|clue))(?=[.,!]|$)"
-_OPENINGS = (
-    "(?:i|we) (?:do not|don't|did not|didn't) (?:actually |currently |really )?know(?! of)",
-    _NO_IDEA,
-    f"(?:i|we) (?:do not|don't) (?:currently )?have {_KNOWLEDGE}",
-    "(?:i|we) (?:cannot|can't|could not|couldn't|did not|didn't|am unable to|was unable to) "
-    "(?:find|answer|say|tell|determine)",
-    "(?:i|we) (?:have )?found nothing (?:about|on)",
-    rf"{_THE_MATERIAL} (?:i was given |provided |available |above )?"
-    rf"(?:do not|does not|don't|doesn't|did not|didn't) {_STATES}",
-    rf"none of {_THE_MATERIAL} {_STATES}",
-    r"(?:there is|there's) (?:no|not enough|insufficient) (?:specific )?(?:information|mention|answer)"
-    r"(?= (?:in|about|on|regarding|of|for|to|that|as to|available|provided|given)\b|[.,;]|$)",
-    rf"no (?:specific )?(?:information|answer|mention) (?:\w+ ){{0,6}}?(?:is|was|can be|could be) {_IS_GIVEN}",
-    rf"(?:this|that|it|the answer) (?:is not|isn't|cannot be|can't be) {_IS_GIVEN}"
-    rf"(?= (?:in|by|from) {_THE_MATERIAL}|[.]?$)",
-)
-# Sentences that may be a refusal: these also match some answers, such as "IPv6 is not available".
-_NOT = "(?:(?:do|does|did|is|are|was|were|could|can) not|(?:do|does|did|is|are|was|were|could|ca)n't|cannot)"
-_MATERIAL = (
-    "(?:passages?|documents?|sources?|texts?|context|material|excerpts?|information|conversation(?: history)?|"
-    "discussion)"
-)
-_SOURCES = (
-    "(?:(?:the|these|those|your|any|none) )?(?:of (?:the|these) )?"
-    f"(?:(?:provided|given|available|retrieved|supplied|ongoing|previous|earlier) )*{_MATERIAL}"
-    "(?: (?:provided|given|available|above|i have|i was given|in this conversation))?"
-)
-_HOW = "(?:(?:actually|explicitly|directly|specifically|clearly|currently|definitively|fully|further|accurately) )*"
-_TELL = (
-    "(?:say|state|mention|contain|include|provide|hold|give|specify|cover|address|answer|discuss|describe|explain|tell|"
-    "indicate|offer|detail|differentiate|name|list|elaborate|clarify|define|identify|confirm|compare|present|report|"
-    "quantify|focus|have(?! to)|seem|appear)"
-)
-_STATED_VERBS = (
-    "(?:mentioned|stated|specified|provided|given|covered|detailed|addressed|discussed|described|available|included|"
-    "indicated|clear)"
-)
-_FACTS = "(?:information|mention|answers?|details?|data|context|documents?|knowledge)"
-_MUCH = (
-    "(?:(?:any|enough|sufficient|the|specific|an|access to|direct|detailed|real-time|current|up-to-date|that|exact|"
-    "more|relevant) )*"
-)
-_LACKS = (
-    f"^{_NO_IDEA}",
-    # "The documents provided do not mention …", "The context lacks …", "…, but none of them addresses …"
-    rf"{_SOURCES} {_NOT} (?:\w+ly )?{_TELL}\b",
-    rf"{_SOURCES} lacks?\b",
-    rf"none of (?:them|{_SOURCES}) (?:\w+ly )?{_TELL}",
-    # "There is no information about …", "I have no specific details …", "No information is provided …"
-    r"(?:there (?:is|are)|there's|with|i have|we have|has|have) (?:no|not enough|insufficient) (?:\w+ )?" + _FACTS,
-    rf"^no (?:\w+ )?{_FACTS} (?:is|was|are|were|have|has)",
-    # "I don't know", "I cannot confirm …", "I do not have access to data …", "I don't have the number in the documents"
-    rf"(?:i|we) (?:am unable to|am not able to|was unable to|{_NOT}) {_HOW}"
-    "(?:find|answer|say|tell|determine|know(?! of)|provide|confirm|identify|specify|verify|offer|"
-    rf"have (?:access to|{_MUCH}(?:{_FACTS}|[^.]{{1,60}} (?:in|from) (?:the|these|those|my|your) )))",
-    "(?:i|we) (?:have )?found nothing (?:about|on)",
-    # "It is unclear …", "It is not possible to say …", "… is not specified"
-    r"(?:it is|it's|it remains|is|are) (?:unclear|unknown|not (?:clear|known|possible to (?:\w+ )?"
-    "(?:say|determine|state|answer|provide|confirm|draw)))",
-    rf"(?:is|are|was|were) not {_HOW}{_STATED_VERBS}\b(?! to\b)",
-    rf"\bnot {_HOW}{_STATED_VERBS} (?:in|by|within) {_SOURCES}",
-)
-_ASIDES = (
-    "^(?:please|sorry|to (?:answer|provide|find|get|determine|obtain|give|fully|learn|compare)\\b|if you|"
-    "for (?:more|the most|an?|the|current|up-to-date|further|precise|accurate|reliable|specific|detailed) |"
-    "(?:could|can|would) you|i (?:would )?(?:recommend|suggest)|additional|without|"
-    "i(?:'d| would)? (?:need|be happy|be glad|can help|can only|may be able)|"
-    "you (?:may|might|would|should|could|can) (?:want|need|wish|consider|check|consult|contact)|"
-    "it would be (?:helpful|beneficial|best|advisable))",
-    "clarif",
-    "(?:would|will) be (?:needed|required|necessary)",
-)
-_ABOUTS = (
-    # Not "While the document discusses …": a contrast with the lack offers something, and counts as a claim.
-    rf"^{_SOURCES} (?:only |primarily |mainly |mostly |do |does )*"
-    "(?:discuss|mention|contain|address|describe|focus|cover|provide|define|relate|include|talk|refer|only)",
-    r"\bwe(?: have|'ve) (?:only |been )?(?:discuss|talk)",
-)
-
-ENGLISH_RULES = RefusalRules(
-    opening=re.compile(rf"{_APOLOGY}(?:{'|'.join(_OPENINGS)})(?!\w)"),
-    terse=re.compile(r"\W*(?:(?:it|this|the answer) is )?not (?:stated|mentioned|given|specified|provided)\b"),
-    kinds=(
-        ("lack", re.compile("|".join(_LACKS))),
-        ("aside", re.compile("|".join(_ASIDES))),
-        ("about", re.compile("|".join(_ABOUTS))),
-    ),
-    # Not the "but" of "I'm sorry, but …".
-    contrast=re.compile(
-        r"(?<!sorry, )(?<!sorry )(?<!apologize, )(?<!apologies, )\bbut\b|\b(?:however|although|though|yet)\b|;"
-    ),
-)
+# --- the wordings -----------------------------------------------------------------------------------------------------
 
 
-# --- the rules for other languages -----------------------------------------------------------------------------------
+@cache
+def _table() -> Mapping[str, str | list[str]]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 
-_CONTRASTS = re.compile(
-    r"\b(?:aber|jedoch|allerdings|pero|sin embargo|mais|cependant|toutefois|ma|però|tuttavia|mas|porém|но|однако|але"
-    r"|проте|maar|echter|ale|jednak|ama|ancak|fakat|nhưng|tetapi|tapi|namun|dar|însă|αλλά|ωστόσο)\b"
-    r"|但|不过|然而|しかし|ただし|ですが|하지만|그러나|แต่|لكن|اما|लेकिन|[;；]"
-)
-_FOREIGN_ASIDES = re.compile(
-    r"^(?:bitte|sie können|wenden sie|wenn sie|falls sie|für weitere|veuillez|pour plus|si vous|por favor|para más|si "
-    r"necesita|se precisar|per favore|per ulteriori|se hai|пожалуйста|обратитесь|если вам|будь ласка|зверніться"
-    r"|neem contact|voor meer|lütfen|silakan|proszę|请|建议|如需|如果您|您可以|ご|詳しくは|자세한|문의)"
-)
-_FOREIGN_ABOUTS = re.compile(
-    r"^(?:这些|提供的|上述|该)*(?:文档|文件|资料|材料|段落|片段|内容)(?:中|里)?(?:只|仅|主要|都是)?(?:讨论|介绍|讲|谈|涉及|描述|说明)(?:的?是|了)?"
-    r"|^(?:これらの|提供された)*(?:文書|資料|ドキュメント)は.{1,40}(?:について|に関する|説明し|述べ)"
-    r"|^(?:이 |제공된 )*(?:문서|자료)(?:은|는|들은|에는)? .{1,40}(?:대해|관한|설명)"
-)
-_CONDITIONS = re.compile(
-    r"^(?:如果|若|假如|假使|要是|万一|一旦|当(?!前|中|时))|时(?=[ 请就可应先再须需重])|的话(?= )"
-    r"|(?:提到|提及|说明|找到|包含|涉及|知道|清楚|了解)的(?=\S{2})|(?:知道|清楚|了解)\S{1,15}的(?:用户|人)"
-)
-"""Sentences in which a Chinese `lack` is only a condition or an attribute: "if you do not know the password, …"."""
-_CLAUSE_ENDS = re.compile("[,，、;；:：]")
-_TRADITIONAL_CHARACTERS = (
-    "沒無關資訊說載據檢給裡裏內確認斷從對應記寫問題這個們並還過現節處"
-    "請為實詳細於與見規會後時當錄識獲暫討論紹檔頁庫間單從讓學應數據幾"
-)
-_SIMPLE_CHARACTERS = (
-    "没无关资讯说载据检给里里内确认断从对应记写问题这个们并还过现节处"
-    "请为实详细于与见规会后时当录识获暂讨论绍档页库间单从让学应数据几"
-)
-_SIMPLIFIED_BY_CODE: Mapping[int, str] = dict(zip(map(ord, _TRADITIONAL_CHARACTERS), _SIMPLE_CHARACTERS, strict=True))
-"""Traditional characters of refusals, and their simplified forms, in which the phrases of Chinese are written."""
+
+def _wording_text(name: str) -> str:
+    """Return an entry of `refusals.toml`, in which "{name}" stands for another entry."""
+    entry = _table()[name]
+    text = entry if isinstance(entry, str) else "|".join(entry)
+    return re.sub(r"\{([a-z_]+)\}", lambda match: _wording_text(match[1]), text)
+
+
+@cache
+def _wording(name: str) -> re.Pattern[str]:
+    """Return the pattern of an entry of `refusals.toml`."""
+    return re.compile(_wording_text(name))
+
+
+@cache
+def _english_rules() -> RefusalRules:
+    return RefusalRules(
+        opening=_wording("opening"),
+        kinds=(("lack", _wording("lack")), ("aside", _wording("aside")), ("about", _wording("about"))),
+        contrast=_wording("contrast"),
+    )
 
 
 @cache
@@ -374,18 +257,18 @@ def _rules_of(language: str) -> RefusalRules:
     """Return the rules of a language; those for English if the table has no words of it."""
     parts = refusal_parts().get(language)
     if parts is None:
-        return ENGLISH_RULES
+        return _english_rules()
     phrases = phrases_in(language)
     return RefusalRules(
         parts=parts,
         kinds=(
             ("lack", re.compile(rf"^{fold(_PLAIN_REFUSAL)}$")),
-            ("aside", _FOREIGN_ASIDES),
-            ("about", _FOREIGN_ABOUTS),
+            ("aside", _wording("foreign_aside")),
+            ("about", _wording("foreign_about")),
         ),
-        contrast=_CONTRASTS,
+        contrast=_wording("foreign_contrast"),
         questions=phrases.begins("questions") if phrases else re.compile("(?!)"),
-        characters=_SIMPLIFIED_BY_CODE if language == "zh" else {},
+        characters=str.maketrans(_wording_text("traditional"), _wording_text("simplified")) if language == "zh" else {},
     )
 
 
@@ -414,7 +297,7 @@ def is_refusal(reply: str, terse: bool = False) -> bool:
             refusal, too.
     """
     reply = normalize_width(reply)
-    if ENGLISH_RULES.is_refusal(reply) or (terse and ENGLISH_RULES.terse.match(reply.lower()) is not None):
+    if _english_rules().is_refusal(reply) or (terse and _wording("terse").match(reply.lower()) is not None):
         return True
     return any(rules.is_refusal(reply) for rules in _possible_rules(reply))
 
@@ -423,7 +306,7 @@ def is_refusal(reply: str, terse: bool = False) -> bool:
 def refusal_wording(reply: str) -> RefusalWording:
     """Count the sentences of a reply by their kinds. Cached, since several metrics use the same reply."""
     reply = normalize_width(reply)
-    wordings = [rules.wording(reply) for rules in (*_possible_rules(reply), ENGLISH_RULES)]
+    wordings = [rules.wording(reply) for rules in (*_possible_rules(reply), _english_rules())]
     return next((wording for wording in wordings if wording.lacks), wordings[0])
 
 

@@ -11,7 +11,7 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.types import Passage, Problem
 from turnmark.retrieval.index.build import build_index
-from turnmark.retrieval.index.joint_manifest import check_comparable, joint_manifest
+from turnmark.retrieval.search.joint_index import check_comparable, joint_manifest
 from turnmark.retrieval.search.opened_index import (
     SearchableIndex,
     StoredIndex,

@@ -16,8 +16,17 @@ from typing import TYPE_CHECKING, Any, Unpack
 from urllib.parse import urlsplit, urlunsplit
 
 from turnmark.assistant.llm.calls.cancellation import OnPiece, Slots, current_stop, report_wait, run_call
-from turnmark.assistant.llm.calls.endpoint_client import TALLY, RequestTally, client_of, is_local_url, objects_to_system
-from turnmark.assistant.llm.calls.endpoint_faults import EndpointFault, faults, inner_fault
+from turnmark.assistant.llm.calls.endpoint_client import (
+    TALLY,
+    EndpointFault,
+    RequestTally,
+    client_of,
+    faults,
+    inner_fault,
+    is_local_url,
+    objects_to_system,
+    refuses_pictures,
+)
 from turnmark.assistant.llm.calls.endpoint_replies import BodyReader, PartialReply, field_of, finish_reason
 from turnmark.assistant.llm.calls.protocols import (
     CACHE_OPTION,
@@ -40,7 +49,6 @@ from turnmark.assistant.llm.calls.protocols import (
     estimate_usage,
 )
 from turnmark.assistant.llm.calls.reply_schemas import strict_schema
-from turnmark.assistant.llm.generators.picture_messages import refuses_pictures, wire_content
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.specs import Spec, check_options
@@ -157,7 +165,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         pictured = any(message.pictures for message in messages)
         if pictured and not self.takes_pictures:
             raise PicturesRefused(f"{self._where} takes no pictures")
-        chat = [{"role": message.role, "content": wire_content(message)} for message in messages]
+        chat = [{"role": message.role, "content": _wire_content(message)} for message in messages]
         try:
             received, sent = self._ask(call, lambda: self._body(call, chat))
         except GeneratorError as error:
@@ -350,6 +358,16 @@ def _fold_system_messages(chat: list[dict[str, Any]]) -> list[dict[str, Any]]:
     else:  # with pictures
         content = [{"type": "text", "text": "\n\n".join(rules)}, *content]
     return [{**rest[0], "content": content}, *rest[1:]]
+
+
+def _wire_content(message: PromptMessage) -> str | list[dict[str, Any]]:
+    """Return the content of a message for an endpoint: its text, or parts if it has pictures."""
+    # A lone surrogate (from a document with encoding errors) cannot be sent as UTF-8.
+    text = valid_text(message.content)
+    if not message.pictures:
+        return text
+    pictures = [{"type": "image_url", "image_url": {"url": picture.data_uri}} for picture in message.pictures]
+    return [*pictures, {"type": "text", "text": text}]
 
 
 def _wire_message(message: ToolMessage) -> dict[str, Any]:

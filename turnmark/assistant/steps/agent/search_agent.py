@@ -42,7 +42,6 @@ from turnmark.assistant.steps.step_results import (
     UnderstoodMessage,
 )
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.steps.understand.prompt_languages import languages_to_search
 from turnmark.assistant.types import ToolUse, Usage
 from turnmark.core.plural import count_phrase
 from turnmark.retrieval.tables.table_store import TableStore
@@ -165,7 +164,7 @@ class _Agent:
             looks=tools.looking is not None,
             tables=tables,
             named=named,
-            languages=languages_to_search(turn),
+            languages=turn.languages_to_search,
         )
         merged = merge_roles((*rules, *(message for message in prompt if message.role != "system")))
         self.messages = [ToolMessage(role=message.role, content=message.content) for message in merged]

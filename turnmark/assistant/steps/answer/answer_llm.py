@@ -36,7 +36,6 @@ from turnmark.assistant.steps.step_results import (
 )
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.earlier_answers import answers_in, current_versions
-from turnmark.assistant.steps.understand.prompt_languages import language_to_answer
 from turnmark.assistant.types import Decision, ProcedureStep, Understanding, Usage
 from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.core.untrusted import escape_marks, quote_lines
@@ -124,7 +123,7 @@ def turn_prompt(
         evidence.hits,
         turn.prompts,
         evidence.previous,
-        "" if evidence.previous else language_to_answer(turn),
+        "" if evidence.previous else turn.language_to_answer,
         counts,
         _extents(turn, [hit.passage for hit in evidence.hits], counts),
     )
@@ -341,7 +340,7 @@ class AnswerBySmallModel:
         prompt = template.render(
             sections=template.quote(strip_citations(quotation.text).replace("**", "")),
             question=turn.message if understanding.topic else understanding.rewrite,
-            language=language_to_answer(turn) if turn.language == ENGLISH else language_name(turn.language),
+            language=turn.language_to_answer if turn.language == ENGLISH else language_name(turn.language),
         )
         written, answer = write_answer(turn.model, prompt, 0, turn.stream, _refuses_briefly)
         turn.use("answer", written.usage, written.note)

@@ -13,9 +13,15 @@ from dataclasses import replace
 
 from turnmark.assistant.steps.answer.answer_collection import answer_about_collection
 from turnmark.assistant.steps.answer.answer_totals import answer_total
-from turnmark.assistant.steps.answer.quote_lines import RatedLine, rate_lines, word_shares
 from turnmark.assistant.steps.answer.quote_markdown import format_places, format_span, list_steps
-from turnmark.assistant.steps.answer.quote_spans import QuotedSpan, choose_spans, further_places
+from turnmark.assistant.steps.answer.quote_spans import (
+    QuotedSpan,
+    RatedLine,
+    choose_spans,
+    further_places,
+    rate_lines,
+    word_shares,
+)
 from turnmark.assistant.steps.step_results import (
     Assessment,
     Draft,
@@ -26,8 +32,8 @@ from turnmark.assistant.steps.step_results import (
     assess,
 )
 from turnmark.assistant.steps.turn_state import MIN_ANSWER_CONFIDENCE, Turn
-from turnmark.assistant.steps.understand.question_kinds import defined_subject, wants_procedure
 from turnmark.assistant.types import GROUNDED_DECISIONS, Judgment
+from turnmark.assistant.wording.phrases import defined_subject, wants_procedure
 from turnmark.assistant.wording.reply_texts import (
     NOT_FOUND_TEXT,
     UNKNOWN_TEXT,

@@ -9,7 +9,7 @@ import re
 from dataclasses import replace
 
 from turnmark.assistant.citations.provenance import format_cell_value
-from turnmark.assistant.steps.answer.answer_counts import group_digits
+from turnmark.assistant.steps.answer.answer_collection import group_digits
 from turnmark.assistant.steps.answer.computed_sources import computed_source, format_rows
 from turnmark.assistant.steps.answer.total_questions import TotalQuestion, asks_to_compute, read_total, total_words
 from turnmark.assistant.steps.step_results import Assessment, Computation, Draft, Evidence, PartEvidence, SourceList

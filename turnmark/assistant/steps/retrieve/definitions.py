@@ -12,8 +12,7 @@ from functools import lru_cache
 
 from turnmark.assistant.citations.marks import TextLine, lines_of, without_item_mark
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.steps.understand.question_kinds import defined_subject
-from turnmark.assistant.wording.phrases import all_words
+from turnmark.assistant.wording.phrases import all_words, defined_subject
 from turnmark.corpora.text.segmentation import ends_with_question_mark
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.types import Hit

@@ -21,9 +21,9 @@ from turnmark.assistant.steps.retrieve.definitions import definition_hits
 from turnmark.assistant.steps.retrieve.long_tables import limit_rows
 from turnmark.assistant.steps.step_results import Evidence, Part, PartEvidence, UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.steps.understand.question_kinds import defined_subject
 from turnmark.assistant.steps.understand.understand_rules import insert_topic, topic_terms, understand, with_topic
 from turnmark.assistant.types import Understanding, Usage
+from turnmark.assistant.wording.phrases import defined_subject
 from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.segmentation import words

@@ -32,8 +32,8 @@ from turnmark.assistant.steps.step_results import (
 from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.earlier_answers import last_answer
 from turnmark.assistant.steps.understand.edit_requests import edit_requests
-from turnmark.assistant.steps.understand.question_kinds import wants_procedure
 from turnmark.assistant.types import Decision, Judgment
+from turnmark.assistant.wording.phrases import wants_procedure
 from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.assistant.wording.reply_texts import (
     ALREADY_TEXT,

@@ -10,11 +10,12 @@ On 280 labeled questions of Compound-QA the rules find the right number of parts
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import pairwise
 
 from turnmark.assistant.wording.phrases import Phrases, fold, phrases_of
 from turnmark.corpora.text.function_words import language_of
-from turnmark.corpora.text.segmentation import QUESTION_MARKS, ends_with_question_mark, sentences
+from turnmark.corpora.text.segmentation import QUESTION_MARKS, ends_with_question_mark, reading_words, sentences
 
 MAX_COMPARED_CHARACTERS = 600
 """Maximum characters before a joint that are compared, so that the time grows only with the text's length."""
@@ -135,3 +136,42 @@ def _complete_question(part: str, phrases: Phrases) -> str:
         mark = {"zh": "？", "ja": "？", "ar": "؟", "fa": "؟"}.get(language_of(question), "?")
         question += "." if phrases.raw("requests").match(question) else mark
     return question[0].upper() + question[1:]
+
+
+MIN_LONG_MESSAGE_WORDS = 80
+"""Minimum words of a message in which a question is looked for; a shorter one is searched as it is."""
+MAX_FRAME_WORDS = 50
+"""Maximum words of the first or last paragraph for it to be the question with its background."""
+MAX_QUESTIONS = 3
+"""Maximum questions that are taken from anywhere in a text."""
+
+_BLANK_LINES = re.compile(r"\n[ \t>]*\n\s*")
+
+
+def question_in(message: str, refers_back: Callable[[str], bool], likely: tuple[str, ...] = ()) -> str:
+    """Return the question of a long message; the unchanged message if it is short or has none.
+
+    It is the short first or last paragraph that has a question, or both; then the sentence that ends or begins the
+    message, or else the last questions in it. One that refers to the text ("What does this mean?") needs the text.
+
+    Args:
+        refers_back: whether a question refers to the text before it.
+        likely: languages of the conversation and of the documents.
+    """
+    if reading_words(message) < MIN_LONG_MESSAGE_WORDS:
+        return message
+    asked = _questions(message, likely)
+    paragraphs = [paragraph.strip() for paragraph in _BLANK_LINES.split(message) if paragraph.strip()]
+    ends = [end for end in (paragraphs[0], paragraphs[-1]) if reading_words(end) <= MAX_FRAME_WORDS]
+    question = "\n\n".join(end for end in ends if _questions(end, likely)) if len(paragraphs) > 1 else ""
+    if not question:
+        at_ends = [message[start:end].strip() for start, end in sentences(message)]
+        alone = next((end for end in (at_ends[-1], at_ends[0]) if end in asked), "")
+        question = alone or " ".join(asked[-MAX_QUESTIONS:])
+    return message if not question or refers_back(question) else question
+
+
+def _questions(text: str, likely: tuple[str, ...]) -> list[str]:
+    """Return the sentences of a text that ask something."""
+    found = (text[start:end].strip() for start, end in sentences(text))
+    return [sentence for sentence in found if is_question(sentence, likely)]

@@ -27,10 +27,9 @@ from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.collection_questions import collection_question
 from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.earlier_answers import current_versions
-from turnmark.assistant.steps.understand.prompt_languages import languages_to_search
-from turnmark.assistant.steps.understand.question_kinds import wants_procedure
 from turnmark.assistant.steps.understand.understand_rules import MAX_PARTS, refers_back, understand
 from turnmark.assistant.types import MessageKind, Understanding, Usage
+from turnmark.assistant.wording.phrases import wants_procedure
 from turnmark.core.record import Record
 from turnmark.core.untrusted import escape_marks, quote_lines
 from turnmark.corpora.text.segmentation import strip_citations, words
@@ -102,7 +101,7 @@ class UnderstandingByModel:
             titles,
             count,
             turn.prompts,
-            languages_to_search(turn),
+            turn.languages_to_search,
         )
         reply, usage = ask(turn.model, prompt, UnderstandReply, max_tokens=2 * STRUCTURED_TOKENS)
         if isinstance(reply, Failure):
@@ -243,7 +242,7 @@ class UnderstandingBySmallModel:
         prompt = template.render(
             history=last_turns(turn.history, template.quote) or template.quote("(none)"),
             message=" ".join(turn.message.split()),
-            languages=languages_to_search(turn),
+            languages=turn.languages_to_search,
         )
         try:
             reply = turn.model.complete(prompt, max_tokens=MAX_SMALL_REPLY_TOKENS)

@@ -13,15 +13,12 @@ from dataclasses import replace
 
 from turnmark.assistant.steps.step_results import UnderstoodMessage
 from turnmark.assistant.steps.turn_state import Turn
-from turnmark.assistant.steps.understand.collection_questions import collection_question
-from turnmark.assistant.steps.understand.compound_questions import is_question, split_questions
+from turnmark.assistant.steps.understand.collection_questions import collection_question, named_document
+from turnmark.assistant.steps.understand.compound_questions import is_question, question_in, split_questions
 from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.edit_requests import is_instruction
-from turnmark.assistant.steps.understand.long_message import question_in
-from turnmark.assistant.steps.understand.named_documents import named_document
-from turnmark.assistant.steps.understand.question_kinds import wants_procedure
 from turnmark.assistant.types import Understanding
-from turnmark.assistant.wording.phrases import Phrases, fold, phrases_of
+from turnmark.assistant.wording.phrases import Phrases, fold, phrases_of, wants_procedure
 from turnmark.corpora.text.function_words import content_words
 from turnmark.corpora.text.languages import without_elision
 from turnmark.corpora.text.segmentation import UNSPACED_LETTER, reading_words, words, words_with_spans
