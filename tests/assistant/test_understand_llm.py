@@ -258,9 +258,9 @@ def reworded(*replies, message=BROUGHT, history=BREAD, seconds=20.0):
 
 
 def test_minimal_rewrites_from_the_fenced_conversation():
-    rewrites, bodies = reworded(classed(reworded="And what did\nKäthe Brannock bring with her?"))
-    assert (rewrites.variants, rewrites.left_out, rewrites.notes) == ({"minimal": REWRITE}, {}, ())
-    assert (len(bodies), rewrites.usage.calls) == (1, 1)
+    rewrite, bodies = reworded(classed(reworded="And what did\nKäthe Brannock bring with her?"))
+    assert (rewrite.text, rewrite.failure, rewrite.notes) == (REWRITE, "", ())
+    assert (len(bodies), rewrite.usage.calls) == (1, 1)
     prompt = bodies[0]["messages"][-1]["content"]
     assert prompt.index("Who baked") < prompt.index(BROUGHT)
     assert "</user-" in prompt
@@ -269,14 +269,14 @@ def test_minimal_rewrites_from_the_fenced_conversation():
 
 @pytest.mark.parametrize("kind", ["standalone", "Standalone", "stand-alone"])
 def test_minimal_keeps_a_standalone_message(kind):
-    rewrites, bodies = reworded(classed(kind))
-    assert (rewrites.variants, rewrites.left_out, rewrites.notes, len(bodies)) == ({}, {}, (), 1)
+    rewrite, bodies = reworded(classed(kind))
+    assert (rewrite.text, rewrite.failure, rewrite.notes, len(bodies)) == ("", "", (), 1)
 
 
 @pytest.mark.parametrize(("message", "history"), [(BROUGHT, []), ("Thanks a lot!", BREAD)])
 def test_minimal_makes_no_call_for_a_first_message_or_courtesy(message, history):
-    rewrites, bodies = reworded(message=message, history=history)
-    assert (rewrites.variants, rewrites.left_out, bodies, rewrites.usage.calls) == ({}, {}, [], 0)
+    rewrite, bodies = reworded(message=message, history=history)
+    assert (rewrite.text, rewrite.failure, bodies, rewrite.usage.calls) == ("", "", [], 0)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_minimal_makes_no_call_for_a_first_message_or_courtesy(message, history)
     ],
 )
 def test_minimal_reports_a_missing_rewrite(reply, kind):
-    rewrites, bodies = reworded(reply)
-    assert (rewrites.variants, dict(rewrites.left_out)) == ({}, {"minimal": kind})
-    assert rewrites.notes[0].startswith("minimal: searched as typed")
-    assert rewrites.usage.calls == len(bodies)
+    rewrite, bodies = reworded(reply)
+    assert (rewrite.text, rewrite.failure) == ("", kind)
+    assert rewrite.notes[0].startswith("minimal: searched as typed")
+    assert rewrite.usage.calls == len(bodies)

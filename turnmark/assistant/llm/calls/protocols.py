@@ -213,17 +213,11 @@ class ToolGenerator(Protocol):
     """A generator that calls tools."""
 
     def converse(
-        self,
-        messages: Sequence[ToolMessage],
-        tools: Sequence[Tool],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        on_text: OnText | None = None,
+        self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Unpack[CallOptions]
     ) -> Completion:
         """Return the next reply of the conversation.
 
-        Without tools the model has to answer in text.
+        Without tools the model has to answer in text. No schema is given.
 
         Raises:
             ToolsRefused: the endpoint does not support tools. Further calls with tools raise it without a request.

@@ -39,7 +39,6 @@ from turnmark.assistant.llm.calls.protocols import (
     Completion,
     ConfiguredGenerator,
     GeneratorError,
-    OnText,
     PicturesRefused,
     PromptMessage,
     SchemaRefused,
@@ -177,18 +176,12 @@ class OpenAIGenerator(ConfiguredGenerator):
         return self._reply(call, messages, received, sent)
 
     def converse(
-        self,
-        messages: Sequence[ToolMessage],
-        tools: Sequence[Tool],
-        *,
-        max_tokens: int | None = None,
-        temperature: float | None = None,
-        on_text: OnText | None = None,
+        self, messages: Sequence[ToolMessage], tools: Sequence[Tool], **options: Unpack[CallOptions]
     ) -> Completion:
         """Return the next reply of a conversation with tools; see `ToolGenerator.converse`."""
         if tools and "tools" in self._refused:
             raise ToolsRefused(f"{self._where} calls no tools")
-        call = self._call({"max_tokens": max_tokens, "temperature": temperature, "on_text": on_text})
+        call = self._call(options)
         more = {"tools": [{"type": "function", "function": tool.model_dump()} for tool in tools]} if tools else {}
         chat = [_wire_message(message) for message in messages]
         try:

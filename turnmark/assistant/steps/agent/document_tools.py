@@ -104,18 +104,26 @@ class DocumentTools:
         self.collection = retriever.collection()
         self.tools = TOOLS if self.collection else tuple(tool for tool in TOOLS if tool.name not in _TOOLS_OVER_ALL)
         self.unread = UnreadSections(lambda passage: self._passages(passage.document))
-        store = retriever.tables()
-        self.computing = TableTools(turn.message, store, self.sources) if store is not None and store.tables() else None
-        """Computes over the tables of the documents, or None if there are none."""
-        self.long = store if self.computing else None
-        """The tables of which few rows are shown if they are long, or None if there are no tables."""
-        if self.computing:
+        self._runs: dict[str, Callable[[Mapping[str, str], int], Result]] = {
+            "search": self._search, "read": self._read, "outline": self._outline, "grep": self._grep,
+            "documents": self._documents,
+        }  # fmt: skip
+        self.long = retriever.tables()
+        """The tables of which few rows are shown if they are long, or None without tables."""
+        self.computing: TableTools | None = None
+        self.looks = False
+        """Whether the model may look at described pictures."""
+        if self.long is not None and self.long.tables():
+            self.computing = computing = TableTools(turn.message, self.long, self.sources)
             self.tools += TABLE_TOOLS
-        pictures = retriever.pictures()
-        self.looking = PictureTool(turn, pictures, self.sources) if pictures is not None and can_look(turn) else None
-        """Looks at described pictures, or None if there are none, or the model reads none."""
-        if self.looking:
+            self._runs["sql"] = lambda given, tokens: computing.sql(given["statement"], tokens)
+            self._runs["tables"] = lambda given, tokens: computing.tables(
+                given.get("words", ""), self._where(given), tokens
+            )
+        if (pictures := retriever.pictures()) is not None and can_look(turn):
+            looking, self.looks = PictureTool(turn, pictures, self.sources), True
             self.tools += (LOOK_TOOL,)
+            self._runs["look"] = lambda given, tokens: looking.look(given["picture"], given["question"], tokens)
 
     @property
     def tokens(self) -> int:
@@ -150,9 +158,8 @@ class DocumentTools:
         missing = [name for name in tool.parameters["required"] if not arguments.get(name)]
         if missing:
             return Result(f"{tool.name} needs: {', '.join(missing)}.", "an argument is missing")
-        run: Callable[[Mapping[str, str], int], Result] = getattr(self, f"_{tool.name}")
         try:
-            return run(arguments, tokens)
+            return self._runs[tool.name](arguments, tokens)
         except RequestError as error:
             problem = shorten(one_line(str(error)), tokens)
             return Result(f"{problem}.", short_line(problem, MAX_ARGUMENT_CHARACTERS))
@@ -309,18 +316,6 @@ class DocumentTools:
             rows, line = [_describe_document(row) for row in every], over
         return self._counted(f"Documents: {line}", over, rows, MAX_DOCUMENTS, "documents", tokens, line)
 
-    def _tables(self, arguments: Mapping[str, str], tokens: int) -> Result:
-        assert self.computing is not None, "else this tool is not offered"
-        return self.computing.tables(arguments.get("words", ""), self._where(arguments), tokens)
-
-    def _sql(self, arguments: Mapping[str, str], tokens: int) -> Result:
-        assert self.computing is not None, "else this tool is not offered"
-        return self.computing.sql(arguments["statement"], tokens)
-
-    def _look(self, arguments: Mapping[str, str], tokens: int) -> Result:
-        assert self.looking is not None, "else the tool is not offered"
-        return self.looking.look(arguments["picture"], arguments["question"], tokens)
-
     # -- what they share
 
     @property
@@ -449,19 +444,12 @@ def _passages_below(heading: str, passages: Sequence[Passage]) -> list[Passage]:
     if wanted in ("", passages[0].title.lower()):
         return list(passages)
     paths = [without_continued(passage.section).split(_ARROW) for passage in passages]
-    for path in paths:
-        for depth in range(1, len(path) + 1):
-            if wanted in (path[depth - 1].lower(), _ARROW.join(path[:depth]).lower()):
-                return _passages_under(path[:depth], passages, paths)
-    for path in paths:
-        for depth in range(1, len(path) + 1):
-            if wanted in path[depth - 1].lower():
-                return _passages_under(path[:depth], passages, paths)
+    starts = [path[:depth] for path in paths for depth in range(1, len(path) + 1)]
+    exact = (start for start in starts if wanted in (start[-1].lower(), _ARROW.join(start).lower()))
+    containing = (start for start in starts if wanted in start[-1].lower())
+    if start := next(exact, None) or next(containing, None):
+        return [passage for passage, path in zip(passages, paths, strict=True) if path[: len(start)] == start]
     return [passage for passage in passages if wanted in passage.indexed_text.lower()][:1]
-
-
-def _passages_under(start: Sequence[str], passages: Sequence[Passage], paths: Sequence[Sequence[str]]) -> list[Passage]:
-    return [passage for passage, path in zip(passages, paths, strict=True) if path[: len(start)] == start]
 
 
 def _split_by_heading(passage: Passage) -> Iterator[tuple[str, str]]:

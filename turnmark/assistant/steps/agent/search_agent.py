@@ -161,7 +161,7 @@ class _Agent:
             revises=bool(tools.evidence.previous),
             counts=collection is not None,
             computes=tools.computing is not None,
-            looks=tools.looking is not None,
+            looks=tools.looks,
             tables=tables,
             named=named,
             languages=turn.languages_to_search,

@@ -9,7 +9,7 @@ model gives nothing usable.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
@@ -28,7 +28,7 @@ from turnmark.assistant.steps.understand.collection_questions import collection_
 from turnmark.assistant.steps.understand.courtesy import is_conversational
 from turnmark.assistant.steps.understand.earlier_answers import current_versions
 from turnmark.assistant.steps.understand.understand_rules import MAX_PARTS, refers_back, understand
-from turnmark.assistant.types import MessageKind, Understanding, Usage
+from turnmark.assistant.types import Understanding, Usage
 from turnmark.assistant.wording.phrases import wants_procedure
 from turnmark.core.record import Record
 from turnmark.core.untrusted import escape_marks, quote_lines
@@ -184,36 +184,26 @@ def understanding_of(reply: UnderstandReply, message: str, answered: bool) -> Un
     Args:
         answered: whether there is an answer that could be revised.
     """
-    rewrite = " ".join(reply.rewrite.split())
+    rewrite = _line(reply.rewrite)
     if not reply.leans or not rewrite or has_drifted(rewrite, message):
         rewrite = message
     phrases: dict[str, tuple[str, ...]] = {}  # question -> its search phrases
     for part in reply.parts[:MAX_PARTS]:
         if part.question.strip() and not has_drifted(part.question, message):
             phrases[_line(part.question)] = tuple(filter(None, map(_line, part.search[:MAX_PHRASES])))
-    questions = tuple(phrases)
     revises = reply.kind == "revision" and answered
-    if len(questions) > 1 and not revises:
-        return Understanding(
-            standalone=rewrite == message,
-            rewrite=rewrite,
-            sub_questions=questions,
-            phrases=tuple(phrases.values()),
-            wants_procedure=wants_procedure(message),
-        )
-    kind: MessageKind = "question"
-    if revises:
-        kind = "revision"
-        questions = (message,)
-    elif reply.kind == "conversational":
-        kind = "conversational"
-    all_phrases = tuple(dict.fromkeys(chain.from_iterable(phrases.values())))
+    questions = (message,) if revises else tuple(phrases) or (rewrite,)
+    phrases_of_parts = tuple(phrases.values())
+    if len(questions) == 1:
+        all_phrases = tuple(dict.fromkeys(chain.from_iterable(phrases_of_parts)))
+        phrases_of_parts = (all_phrases,) if all_phrases else ()
+    is_question = len(questions) > 1 or (reply.kind == "revision" and not answered)
     return Understanding(
-        kind=kind,
+        kind="question" if is_question else reply.kind,
         standalone=rewrite == message,
         rewrite=rewrite,
-        sub_questions=questions or (rewrite,),
-        phrases=(all_phrases,) if all_phrases else (),
+        sub_questions=questions,
+        phrases=phrases_of_parts,
         wants_procedure=wants_procedure(message),
     )
 
@@ -305,15 +295,12 @@ def last_turns(history: Sequence[Message], quote: Callable[[str], str] = quote_l
 # --- the query mode `minimal` ---
 
 
-class Rewrites(Record):
+class Rewrite(Record):
     """The result of asking a model for a rewrite."""
 
-    variants: Mapping[str, str] = Field(
-        default_factory=dict, description="name of the query mode -> rewrite, on one line, never empty"
-    )
-    left_out: Mapping[str, str] = Field(
-        default_factory=dict,
-        description="name of the query mode -> why there is none: a `FailureKind`, `too_long`, `drifted` or `empty`",
+    text: str = Field(default="", description="the message reworded, on one line; empty if it needs no rewrite")
+    failure: str = Field(
+        default="", description="why there is none: a `FailureKind`, `too_long`, `drifted` or `empty`; else empty"
     )
     usage: Usage = Usage()
     notes: tuple[str, ...] = Field(default=(), description="notes for the person on what failed or was left out")
@@ -338,32 +325,28 @@ class RewriteReply(BaseModel):
 
 def rewrite_minimally(
     generator: Generator, history: Sequence[Message], message: str, prompts: Path | None = None
-) -> Rewrites:
+) -> Rewrite:
     """Ask a model to reword a message so that it needs no context; no call for a first message or a courtesy."""
     if not history or is_conversational(message):
-        return Rewrites()
+        return Rewrite()
     request = rewrite_prompt(generator, history, message, prompts)
     if request is None:
-        return _without("too_long", "too long to be reworded")
+        return _no_rewrite("too_long", "too long to be reworded")
     prompt, left_out = request
     reply, usage = ask(generator, prompt, RewriteReply)
     if isinstance(reply, Failure):
-        reason = f"no rewrite came ({reply.kind.replace('_', ' ')}: {reply.reason})"
-        return _without(reply.kind, reason, usage)
-    reworded = " ".join(reply.reworded.split())
-    if reply.kind == "non-standalone" and not reworded:
-        return _without("empty", "the model's rewrite was empty", usage)
-    if reply.kind == "non-standalone" and has_drifted(reworded, message):
-        return _without("drifted", "the model's rewrite was far longer than the question", usage)
-    changed = reply.kind == "non-standalone" and reworded != message
+        return _no_rewrite(reply.kind, f"no rewrite came ({reply.kind.replace('_', ' ')}: {reply.reason})", usage)
+    reworded = _line(reply.reworded) if reply.kind == "non-standalone" else message
+    if not reworded:
+        return _no_rewrite("empty", "the model's rewrite was empty", usage)
+    if has_drifted(reworded, message):
+        return _no_rewrite("drifted", "the model's rewrite was far longer than the question", usage)
     notes = tuple(f"{MINIMAL_QUERY}: {note}: the model's context is full" for note in left_out)
-    return Rewrites(variants={MINIMAL_QUERY: reworded} if changed else {}, usage=usage, notes=notes)
+    return Rewrite(text=reworded if reworded != message else "", usage=usage, notes=notes)
 
 
-def _without(failure: str, reason: str, usage: Usage | None = None) -> Rewrites:
-    """Return a result that has a note on the reason in place of a rewrite."""
-    note = f"{MINIMAL_QUERY}: searched as typed: {reason}"
-    return Rewrites(left_out={MINIMAL_QUERY: failure}, usage=usage or Usage(), notes=(note,))
+def _no_rewrite(failure: str, reason: str, usage: Usage = Usage()) -> Rewrite:
+    return Rewrite(failure=failure, usage=usage, notes=(f"{MINIMAL_QUERY}: searched as typed: {reason}",))
 
 
 def rewrite_prompt(

@@ -339,17 +339,17 @@ class Retrieval(Task):
         seconds = self._seconds
         began = time.monotonic()
         bounded = DeadlineGenerator(generator, began + seconds, seconds)
-        wordings = rewrite_minimally(bounded, query.history, query.text, self.request.assistant.prompts)
-        if not PERMANENT_FAILURES.isdisjoint(wordings.left_out.values()):
-            raise GeneratorError("auth", "; ".join(wordings.notes), wordings.usage)
+        rewrite = rewrite_minimally(bounded, query.history, query.text, self.request.assistant.prompts)
+        if rewrite.failure in PERMANENT_FAILURES:
+            raise GeneratorError("auth", "; ".join(rewrite.notes), rewrite.usage)
         rewritten = time.monotonic()
-        full_query = query.model_copy(update={"variants": tuple(wordings.variants.values())})
+        full_query = query.model_copy(update={"variants": (rewrite.text,) if rewrite.text else ()})
         contexts = contexts_of(retriever, retriever.search([full_query], self._length)[0], self._length)
         return _sample(item.id, item.domain, full_query, contexts).model_copy(update={
-            "variants": wordings.variants,
-            "left_out": wordings.left_out,
-            "notes": wordings.notes,
-            "usage": {"rewrite": wordings.usage} if wordings.usage != Usage() else {},
+            "variants": {MINIMAL_QUERY: rewrite.text} if rewrite.text else {},
+            "left_out": {MINIMAL_QUERY: rewrite.failure} if rewrite.failure else {},
+            "notes": rewrite.notes,
+            "usage": {"rewrite": rewrite.usage} if rewrite.usage != Usage() else {},
             "timings": {"rewrite": rewritten - began, "search": time.monotonic() - rewritten},
         })  # fmt: skip
 
