@@ -1,4 +1,4 @@
-"""The client of an endpoint: HTTP with retries, and a tally of the requests that a call took."""
+"""The client of an endpoint: HTTP with retries, a tally of the requests that a call took, and what its errors mean."""
 
 from __future__ import annotations
 
@@ -49,56 +49,6 @@ def without_pictures(words: str) -> str:
     return _PICTURE_DATA.sub(r"\1…", words)
 
 
-def _quotable(words: str, secret: str) -> str:
-    """Return the beginning of an error's text, without pictures and the secret, for a message."""
-    return excerpt(without_pictures(redact(words, secret)))
-
-
-def status_fault(status: int, body: Any, label: str, key_env: str, secret: str) -> EndpointFault:
-    """Return the fault of an HTTP error status; for the arguments see `faults`."""
-    complete = redact(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str), secret)
-    complete = without_pictures(complete)
-    words = _quotable(error_message(body), secret)
-    detail = f": {words}" if words else ""
-    if status in (401, 403):
-        # Without the endpoint's text, which may quote the key in a masked form.
-        message = f"{label} does not accept the key ({status}); it is read from {key_env}"
-        return EndpointFault("auth", message, status=status)
-    if status == 429:
-        problem = "has no quota left" if NO_QUOTA in complete else "is rate limited"
-        return EndpointFault("rate_limited", f"{label} {problem} (429){detail}", status=status)
-    if status in (408, 409) or status >= 500:
-        return EndpointFault("unavailable", f"{label} failed ({status}){detail}", status=status, words=complete)
-    if "content_filter" in complete:
-        return EndpointFault("refused", f"{label} refused the prompt by its content filter{detail}", status=status)
-    hint = "; is the model's name right, and does the URL end in /v1?" if status == 404 else ""
-    if _TOO_LONG.search(complete):
-        hint = CONTEXT_HINT
-    message = f"{label} did not accept the request ({status}){detail}{hint}"
-    return EndpointFault("bad_request", message, status=status, words=complete)
-
-
-def inner_fault(event: Any, label: str, key_env: str, secret: str, streamed: bool) -> EndpointFault | None:
-    """Return the fault of an error that came with status 200, alone or inside a stream, or None if there is none.
-
-    Args:
-        streamed: whether it came inside a stream.
-    """
-    problem = field_of(event, "error")
-    choice = first_choice(event)
-    if not problem or (choice is not None and field_of(choice, "finish_reason") != "error"):
-        return None
-    code = field_of(problem, "code") or field_of(problem, "status")
-    status = int(code) if isinstance(code, int) or str(code).isdecimal() else 0
-    if 400 <= status < 500:
-        return status_fault(status, event, label, key_env, secret)
-    words = _quotable(error_message(event), secret)
-    if _TOO_LONG.search(words):
-        return status_fault(400, event, label, key_env, secret)
-    failed = "failed in the middle of its reply" if streamed else f"failed{f' ({status})' if status else ''}"
-    return EndpointFault("unavailable", f"{label} {failed}: {words}", broken=True)
-
-
 _TOO_LONG = re.compile(
     r"context.{0,20}(?:length|window|size)|context_length|too many (?:input )?tokens"
     r"|(?:prompt|input|request).{0,20}too long"
@@ -109,6 +59,98 @@ CONTEXT_HINT = (
     "; the prompt and its reply are longer than the model's context: lower --tokens, or give its length in the spec, "
     "?context=TOKENS"
 )
+
+
+@dataclass(frozen=True)
+class FaultReader:
+    """Turns what went wrong at one endpoint into faults.
+
+    Attributes:
+        label: model and endpoint, for messages.
+        key_env: name of the environment variable with the key.
+        key: the key, which is removed from all quoted text.
+    """
+
+    label: str
+    key_env: str
+    key: str
+
+    @contextmanager
+    def converted(self) -> Iterator[None]:
+        """Convert exceptions of the openai client.
+
+        The original exception is dropped, since it has the endpoint's text, which may quote the key.
+        """
+        import httpx2
+        import openai
+
+        try:
+            yield
+        except EndpointFault:
+            raise
+        except openai.APIStatusError as error:
+            raise self._of_status(error.status_code, error.body) from None
+        except (openai.APIConnectionError, httpx2.TransportError) as error:
+            # The client retried a failed connection, but not one that broke in the middle of a reply.
+            broken = isinstance(error, httpx2.TransportError)
+            problem = "broke off in the middle of its reply"
+            if not broken:
+                problem = f"cannot be reached: {_connection_fault(error)}"
+            raise EndpointFault("unavailable", f"{self.label} {problem}", broken=broken) from None
+        except openai.APIError as error:  # an error event inside a stream
+            problem = f"failed in the middle of its reply: {self._quotable(str(error.message))}"
+            raise EndpointFault("unavailable", f"{self.label} {problem}", broken=True) from None
+        except (openai.OpenAIError, httpx2.HTTPError, ValueError, RecursionError):
+            problem = "answered with something that is not a chat completion"
+            raise EndpointFault("bad_reply", f"{self.label} {problem}") from None
+
+    def in_reply(self, event: Any, streamed: bool) -> EndpointFault | None:
+        """Return the fault of an error that came with status 200, alone or inside a stream, or None if there is none.
+
+        Args:
+            streamed: whether it came inside a stream.
+        """
+        problem = field_of(event, "error")
+        choice = first_choice(event)
+        if not problem or (choice is not None and field_of(choice, "finish_reason") != "error"):
+            return None
+        code = field_of(problem, "code") or field_of(problem, "status")
+        status = int(code) if isinstance(code, int) or str(code).isdecimal() else 0
+        if 400 <= status < 500:
+            return self._of_status(status, event)
+        words = self._quotable(error_message(event))
+        if _TOO_LONG.search(words):
+            return self._of_status(400, event)
+        failed = "failed in the middle of its reply" if streamed else f"failed{f' ({status})' if status else ''}"
+        return EndpointFault("unavailable", f"{self.label} {failed}: {words}", broken=True)
+
+    def _of_status(self, status: int, body: Any) -> EndpointFault:
+        """Return the fault of an HTTP error status."""
+        label = self.label
+        text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, default=str)
+        complete = without_pictures(redact(text, self.key))
+        words = self._quotable(error_message(body))
+        detail = f": {words}" if words else ""
+        if status in (401, 403):
+            # Without the endpoint's text, which may quote the key in a masked form.
+            message = f"{label} does not accept the key ({status}); it is read from {self.key_env}"
+            return EndpointFault("auth", message, status=status)
+        if status == 429:
+            problem = "has no quota left" if NO_QUOTA in complete else "is rate limited"
+            return EndpointFault("rate_limited", f"{label} {problem} (429){detail}", status=status)
+        if status in (408, 409) or status >= 500:
+            return EndpointFault("unavailable", f"{label} failed ({status}){detail}", status=status, words=complete)
+        if "content_filter" in complete:
+            return EndpointFault("refused", f"{label} refused the prompt by its content filter{detail}", status=status)
+        hint = "; is the model's name right, and does the URL end in /v1?" if status == 404 else ""
+        if _TOO_LONG.search(complete):
+            hint = CONTEXT_HINT
+        message = f"{label} did not accept the request ({status}){detail}{hint}"
+        return EndpointFault("bad_request", message, status=status, words=complete)
+
+    def _quotable(self, words: str) -> str:
+        """Return the beginning of an error's text, without pictures and the key, for a message."""
+        return excerpt(without_pictures(redact(words, self.key)))
 
 
 def _connection_fault(error: BaseException) -> str:
@@ -145,38 +187,6 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
             for inner in error.exceptions:
                 yield from _causes(inner)
         error = error.__cause__ or error.__context__
-
-
-@contextmanager
-def faults(label: str, key_env: str, key: str) -> Iterator[None]:
-    """Convert exceptions of the openai client to faults.
-
-    The original exception is dropped, since it has the endpoint's text, which may quote the key.
-
-    Args:
-        label: model and endpoint, for the message.
-        key_env: name of the environment variable with the key.
-        key: the key, which is removed from all quoted text.
-    """
-    import httpx2
-    import openai
-
-    try:
-        yield
-    except EndpointFault:
-        raise
-    except openai.APIStatusError as error:
-        raise status_fault(error.status_code, error.body, label, key_env, key) from None
-    except (openai.APIConnectionError, httpx2.TransportError) as error:
-        # The client retried a failed connection, but not one that broke in the middle of a reply.
-        broken = isinstance(error, httpx2.TransportError)
-        problem = "broke off in the middle of its reply" if broken else f"cannot be reached: {_connection_fault(error)}"
-        raise EndpointFault("unavailable", f"{label} {problem}", broken=broken) from None
-    except openai.APIError as error:  # an error event inside a stream
-        problem = f"failed in the middle of its reply: {_quotable(str(error.message), key)}"
-        raise EndpointFault("unavailable", f"{label} {problem}", broken=True) from None
-    except (openai.OpenAIError, httpx2.HTTPError, ValueError, RecursionError):
-        raise EndpointFault("bad_reply", f"{label} answered with something that is not a chat completion") from None
 
 
 def error_message(body: Any) -> str:

@@ -19,10 +19,9 @@ from turnmark.assistant.llm.calls.cancellation import OnPiece, Slots, current_st
 from turnmark.assistant.llm.calls.endpoint_client import (
     TALLY,
     EndpointFault,
+    FaultReader,
     RequestTally,
     client_of,
-    faults,
-    inner_fault,
     is_local_url,
     objects_to_system,
     refuses_pictures,
@@ -113,9 +112,9 @@ class OpenAIGenerator(ConfiguredGenerator):
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint.name, endpoint.settings)
-        self._model, self._url = endpoint.model, endpoint.url
-        self._key_env, self._key = endpoint.key_env, endpoint.key
+        self._model, self._url, self._key = endpoint.model, endpoint.url, endpoint.key
         self._where = f"{endpoint.model} at {url_without_secrets(endpoint.url)}"
+        self._faults = FaultReader(self._where, endpoint.key_env, endpoint.key)
         self._context = endpoint.settings.context
         self._refused: set[str] = {"max_tokens"} if endpoint.url == OFFICIAL_URL else set()
         self.at_once = endpoint.settings.concurrency
@@ -299,7 +298,7 @@ class OpenAIGenerator(ConfiguredGenerator):
 
         TALLY.set(tally)
         received = PartialReply()
-        with faults(self._where, self._key_env, self._key):
+        with self._faults.converted():
             # As plain dictionaries, since the client's records take as long to make as everything else.
             stream: Any = await self._client.post(
                 "/chat/completions", body=body, cast_to=object, stream=True, stream_cls=openai.AsyncStream[object]
@@ -307,7 +306,7 @@ class OpenAIGenerator(ConfiguredGenerator):
             async with stream:
                 reader = BodyReader(stream.response.headers.get("content-type", ""))
                 async for event in reader.events(stream.response.aiter_lines()):
-                    if fault := inner_fault(event, self._where, self._key_env, self._key, reader.streamed):
+                    if fault := self._faults.in_reply(event, reader.streamed):
                         raise fault
                     seen = received.events
                     piece = received.add(event)
@@ -326,7 +325,7 @@ class OpenAIGenerator(ConfiguredGenerator):
         return received
 
     async def _ask_context(self) -> int | None:
-        with faults(self._where, self._key_env, self._key):
+        with self._faults.converted():
             listed: Any = await self._client.with_options(max_retries=0).get("/models", cast_to=object)
         rows = field_of(listed, "data")
         for row in rows if isinstance(rows, list) else []:

@@ -95,20 +95,18 @@ class SingleSearch:
     """Number of hits among which tables are looked for (`Part.tables`); 0: only the evidence."""
 
     def __call__(self, turn: Turn, understood: UnderstoodMessage, /) -> Evidence:
+        retriever = turn.retriever
         if turn.evidence is not None:
             found = _use_given_evidence(turn, understood.parts, turn.evidence)
-        elif turn.retriever is None:
+        elif retriever is None:
             found = Evidence(tuple(PartEvidence(**vars(part)) for part in understood.parts))
         else:
-            found = _search_parts(turn, turn.retriever, understood, max(turn.top_k, self.depth))
-        if turn.evidence is None and turn.retriever is not None:
-            found = replace(
-                found, parts=tuple(self.sift(turn, turn.retriever, understood, part) for part in found.parts)
-            )
+            found = _search_parts(turn, retriever, understood, max(turn.top_k, self.depth))
+            found = replace(found, parts=tuple(self.sift(turn, retriever, understood, part) for part in found.parts))
         return replace(found, hits=tuple(self.choose_evidence(turn, found.parts)))
 
     def sift(self, turn: Turn, retriever: Retriever, understood: UnderstoodMessage, part: PartEvidence) -> PartEvidence:  # noqa: ARG002
-        """Return a part with the hits that are kept."""
+        """Return a part that was searched for with the hits that are kept, and with further ones."""
         return part
 
     def choose_evidence(self, turn: Turn, parts: Sequence[PartEvidence]) -> Sequence[Hit]:  # noqa: ARG002
@@ -121,16 +119,11 @@ class QuotableSearch(SingleSearch):
 
     depth = TABLE_SEARCH_DEPTH
 
-    def __call__(self, turn: Turn, understood: UnderstoodMessage, /) -> Evidence:
-        evidence = super().__call__(turn, understood)
-        if turn.evidence is not None:
-            return evidence
-        parts = []
-        for part in evidence.parts:
-            subject = defined_subject(part.text, turn.languages)
-            defined = definition_hits(turn, subject) if subject else []
-            parts.append(replace(part, hits=tuple(drop_repeats([*part.hits, *defined]))))
-        return replace(evidence, parts=tuple(parts), hits=tuple(self.choose_evidence(turn, parts)))
+    def sift(self, turn: Turn, retriever: Retriever, understood: UnderstoodMessage, part: PartEvidence) -> PartEvidence:  # noqa: ARG002
+        """Add definitions of what the part asks about."""
+        subject = defined_subject(part.text, turn.languages)
+        defined = definition_hits(turn, subject) if subject else []
+        return replace(part, hits=tuple(drop_repeats([*part.hits, *defined])))
 
 
 class SectionSearch(SingleSearch):
