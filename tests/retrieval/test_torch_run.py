@@ -40,10 +40,10 @@ def test_vectors_and_tokens_are_those_of_the_library(embedder, prompt, batch_tok
     model = embedder._model()
     runner = TorchRunner(model, embedder.max_tokens)
     runner._batch_tokens = batch_tokens
-    vectors, tokens, ids = runner.encode_both(TEXTS, prompt, "document")
+    vectors, tokens, ids = runner.encode(TEXTS, prompt, "document", with_tokens=True)
     expected = model.encode_document(TEXTS, prompt=prompt, normalize_embeddings=True)
     assert np.allclose(vectors, expected, atol=1e-5)
-    assert np.allclose(runner.encode(TEXTS, prompt, "document"), expected, atol=1e-5)
+    assert np.allclose(runner.encode(TEXTS, prompt, "document")[0], expected, atol=1e-5)
     for number, row in enumerate(model.encode_document(TEXTS, prompt=prompt, output_value=None)):
         real = row["attention_mask"].bool()
         assert ids[number].tolist() == row["input_ids"][real].tolist()
@@ -61,7 +61,7 @@ def test_queries_and_documents_may_have_separate_modules(tmp_path):
     model = SentenceTransformer(modules=[Router.for_query_document(*parts)], device="cpu")
     runner = TorchRunner(model, 32)
     for task, encode in (("query", model.encode_query), ("document", model.encode_document)):
-        assert np.allclose(runner.encode(TEXTS, "", task), encode(TEXTS, normalize_embeddings=True), atol=1e-5)
+        assert np.allclose(runner.encode(TEXTS, "", task)[0], encode(TEXTS, normalize_embeddings=True), atol=1e-5)
 
 
 def test_batch_that_does_not_fit_in_memory_is_halved(embedder):
@@ -85,7 +85,7 @@ def test_batch_that_does_not_fit_in_memory_is_halved(embedder):
         runner.encode(texts, "", "query")
     assert runner._batch_tokens == MIN_BATCH_TOKENS
     runner._batch_tokens = 200
-    assert np.allclose(runner.encode(texts, "", "query"), embedder.encode(texts, "passage"), atol=1e-5)
+    assert np.allclose(runner.encode(texts, "", "query")[0], embedder.encode(texts, "passage"), atol=1e-5)
 
 
 def test_batches_have_a_limit_of_tokens_and_texts_of_similar_length():

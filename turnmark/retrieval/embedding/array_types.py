@@ -16,6 +16,9 @@ FloatArray = NDArray[np.float32]
 """Vectors or scores, as models compute them."""
 TokenIds = NDArray[np.int32]
 """Numbers of tokens in a model's vocabulary."""
+Encoded = tuple[FloatArray, list[FloatArray], list[TokenIds]]
+"""Of some texts: their unit vectors, of shape (texts, dimension), and the unit token vectors and the token ids of each,
+special tokens included; the last two are empty if they were not asked for."""
 
 
 def measured_arrays(name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ import numpy as np
 
 from turnmark.core.specs import Spec, check_options
 from turnmark.corpora.downloads.small_models import MULTILINGUAL, resolve_model
-from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds, measured_arrays
+from turnmark.retrieval.embedding.array_types import Encoded, FloatArray, measured_arrays
 from turnmark.retrieval.embedding.embedders import Embedder, TextRole
 
 PARALLEL_TEXTS_FILE = Path(__file__).with_name("parallel.json")
@@ -74,7 +74,7 @@ class CenteredEmbedder(Embedder):
             return super().encode(texts, role)
         return self._center.texts(super().encode(texts, role), role)
 
-    def encode_both(self, texts: Sequence[str], role: TextRole) -> tuple[FloatArray, list[FloatArray], list[TokenIds]]:
+    def encode_both(self, texts: Sequence[str], role: TextRole) -> Encoded:
         vectors, tokens, ids = super().encode_both(texts, role)
         if not texts:
             return vectors, tokens, ids

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from turnmark.core.errors import RequestError, TurnmarkError
 from turnmark.core.home import file_sha256
 from turnmark.core.specs import Entry, Registry, Spec, check_options
 from turnmark.corpora.chunking import Tokenizer
+from turnmark.retrieval.embedding.array_types import Encoded, FloatArray
 from turnmark.retrieval.embedding.bert_files import BertConfig, NotBert, read_bert, read_tokenizer
 from turnmark.retrieval.embedding.model_loading import Backend, has_gpu, load_model, local_folder, weights_digest
 from turnmark.retrieval.embedding.torch_runner import TorchRunner
@@ -182,20 +182,13 @@ class Embedder:
                 self._torch = TorchRunner(model, self.max_tokens)
             return self._torch
 
-    def encode(self, texts: Sequence[str], role: TextRole) -> NDArray[np.float32]:
+    def encode(self, texts: Sequence[str], role: TextRole) -> FloatArray:
         """Return vectors of shape (len(texts), dimension), in the order of `texts`, each text with the prompt of the
         role.
         """
-        if not texts:
-            return np.zeros((0, self.dimension), dtype=np.float32)
-        runner = self._backend.runner()
-        if runner is not None:
-            return runner.encode([self._prompts[role] + text for text in texts])
-        return self._torch_runner().encode(texts, self._prompts[role], TASKS[role])
+        return self._encode(texts, role, with_tokens=False)[0]
 
-    def encode_both(
-        self, texts: Sequence[str], role: TextRole
-    ) -> tuple[NDArray[np.float32], list[NDArray[np.float32]], list[NDArray[np.int32]]]:
+    def encode_both(self, texts: Sequence[str], role: TextRole) -> Encoded:
         """Return, from one pass, the vectors of `encode` and each text's token vectors and token ids, for late
         interaction.
 
@@ -203,12 +196,15 @@ class Embedder:
         tokens of the prompt and the special tokens are included; `frame` (`turnmark.retrieval.ranking.vectors`) counts
         them.
         """
+        return self._encode(texts, role, with_tokens=True)
+
+    def _encode(self, texts: Sequence[str], role: TextRole, with_tokens: bool) -> Encoded:
         if not texts:
             return np.zeros((0, self.dimension), dtype=np.float32), [], []
-        runner = self._backend.runner()
-        if runner is not None:
-            return runner.encode_both([self._prompts[role] + text for text in texts])
-        return self._torch_runner().encode_both(texts, self._prompts[role], TASKS[role])
+        prompt = self._prompts[role]
+        if runner := self._backend.runner():
+            return runner.encode([prompt + text for text in texts], with_tokens)
+        return self._torch_runner().encode(texts, prompt, TASKS[role], with_tokens)
 
     def tokenizer(self) -> Tokenizer:
         """Return the model's tokenizer, without special tokens."""
@@ -274,21 +270,21 @@ class SharedEmbed:
     and a sample must not depend on the samples that run at the same time.
     """
 
-    def __init__(self, encode: Callable[[Sequence[str]], NDArray[np.float32]], name: str = "the embedder") -> None:
+    def __init__(self, encode: Callable[[Sequence[str]], FloatArray], name: str = "the embedder") -> None:
         self.name = name
         self._encode = encode
-        self._requests: queue.SimpleQueue[tuple[list[str], Future[NDArray[np.float32]]]] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[tuple[list[str], Future[FloatArray]]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._ending = False
 
-    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def __call__(self, texts: Sequence[str]) -> FloatArray:
         with self._lock:
             if self._thread is None or not self._thread.is_alive():  # a forked process has none of its parent's threads
                 self._thread = threading.Thread(target=self._work, daemon=True, name="embedding")
                 self._thread.start()
                 atexit.register(self._end, self._thread)
-        future: Future[NDArray[np.float32]] = Future()
+        future: Future[FloatArray] = Future()
         self._requests.put((list(texts), future))
         return future.result()
 
@@ -313,7 +309,7 @@ def shared_embedder(spec: str) -> SharedEmbed:
     """Return the embedder of a spec, loaded when the first text is embedded, since some runs embed nothing."""
     opened: list[Embedder] = []
 
-    def encode(texts: Sequence[str]) -> NDArray[np.float32]:
+    def encode(texts: Sequence[str]) -> FloatArray:
         if not opened:
             opened.append(open_embedder(spec))
             # One text alone: OpenVINO may hang if the first batch of a process has several.

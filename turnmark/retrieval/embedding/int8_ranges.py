@@ -53,8 +53,8 @@ def find_ranges(config: BertConfig, weights: Weights) -> Ranges:
     """Return the ranges of a model; empty if its vectors would change too much."""
     calibration, checked = _sample_texts()
     ranges = _watched_ranges(config, weights, calibration)
-    exact = Runner(build_graph(config, weights), weights[WORD_VECTORS], config, "fp32").encode(checked)
-    rounded = Runner(build_graph(config, weights, ranges), weights[WORD_VECTORS], config, "int8").encode(checked)
+    exact = Runner(build_graph(config, weights), weights[WORD_VECTORS], config, "fp32").encode(checked)[0]
+    rounded = Runner(build_graph(config, weights, ranges), weights[WORD_VECTORS], config, "int8").encode(checked)[0]
     return ranges if (exact * rounded).sum(axis=1).min() >= MIN_COSINE else {}
 
 

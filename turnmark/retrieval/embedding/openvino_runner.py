@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds
+from turnmark.retrieval.embedding.array_types import Encoded, FloatArray, TokenIds
 from turnmark.retrieval.embedding.bert_files import BertConfig, token_ids
 
 
@@ -72,18 +72,10 @@ class Runner:
         self._forms: dict[bool, _CompiledGraph] = {}
         self._lock = threading.Lock()
 
-    def encode(self, texts: Sequence[str]) -> FloatArray:
-        """Return unit vectors of shape (len(texts), dimension), in the order of `texts`."""
-        return self._encode(texts, None)[0]
-
-    def encode_both(self, texts: Sequence[str]) -> tuple[FloatArray, list[FloatArray], list[TokenIds]]:
-        """Return unit vectors, and the unit token vectors and token ids of each text, special tokens included."""
-        tokens: list[Any] = [None] * len(texts)
-        vectors, ids = self._encode(texts, tokens)
-        return vectors, tokens, ids
-
-    def _encode(self, texts: Sequence[str], tokens: list[Any] | None) -> tuple[FloatArray, list[TokenIds]]:
+    def encode(self, texts: Sequence[str], with_tokens: bool = False) -> Encoded:
+        """Return the vectors of texts, in their order, and if asked for those of their tokens."""
         vectors = np.zeros((len(texts), self._config.dimension), dtype=np.float32)
+        tokens: list[Any] = [None] * len(texts) if with_tokens else []
         ids = token_ids(self._config, texts)
         lengths = list(map(len, ids))
         packed = sum(_round_up(length) for length in lengths) <= MAX_ROW_TOKENS
@@ -96,11 +88,11 @@ class Runner:
             for (row, span), i in zip(spans, batch, strict=True):
                 token_vectors = hidden[row, span]
                 vectors[i] = token_vectors[0] if self._config.pooling == "cls" else token_vectors.mean(axis=0)
-                if tokens is not None:
+                if with_tokens:
                     tokens[i] = _scale_to_unit(token_vectors)
 
         compiled.spread(run, [list(range(len(ids)))] if packed and ids else list(_batches(lengths)))
-        return _scale_to_unit(vectors), ids
+        return _scale_to_unit(vectors), tokens, ids if with_tokens else []
 
     def _compiled(self, tokens: int) -> _CompiledGraph:
         """Return the compiled model for a number of tokens, compiled on first use, since each form takes memory."""

@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds
+from turnmark.retrieval.embedding.array_types import Encoded, FloatArray
 
 BATCH_TOKENS = 131_072
 """Tokens of a batch on a GPU, padding included: 1,024 texts of 128 tokens."""
@@ -35,52 +34,37 @@ class TorchRunner:
         self._model, self._max_tokens = model, max_tokens
         self._batch_tokens = CPU_BATCH_TOKENS if model.device.type == "cpu" else BATCH_TOKENS
 
-    def encode(self, texts: Sequence[str], prompt: str, task: str) -> FloatArray:
-        """Return unit vectors of shape (len(texts), dimension), in the order of `texts`.
+    def encode(self, texts: Sequence[str], prompt: str, task: str, with_tokens: bool = False) -> Encoded:
+        """Return the vectors of texts, in their order, and if asked for those of their tokens.
 
         Args:
             task: `query` or `document`; some models have separate modules for them.
         """
-        return self._encode(texts, {"prompt": prompt or None, "task": task}, None, None)
-
-    def encode_both(
-        self, texts: Sequence[str], prompt: str, task: str
-    ) -> tuple[FloatArray, list[FloatArray], list[NDArray[np.int32]]]:
-        """Return unit vectors, and the unit token vectors and token ids of each text, special tokens included."""
-        tokens: list[Any] = [None] * len(texts)
-        ids: list[Any] = [None] * len(texts)
-        return self._encode(texts, {"prompt": prompt or None, "task": task}, tokens, ids), tokens, ids
-
-    def _encode(
-        self, texts: Sequence[str], how: dict[str, Any], tokens: list[FloatArray] | None, ids: list[TokenIds] | None
-    ) -> FloatArray:
         import torch
 
         while True:
             try:
-                return self._encode_once(texts, how, tokens, ids)
+                return self._encode_once(texts, prompt, task, with_tokens)
             except torch.OutOfMemoryError:
                 if self._batch_tokens <= MIN_BATCH_TOKENS:
                     raise
             self._batch_tokens //= 2
             torch.cuda.empty_cache()
 
-    def _encode_once(
-        self, texts: Sequence[str], how: dict[str, Any], tokens: list[FloatArray] | None, ids: list[TokenIds] | None
-    ) -> FloatArray:
+    def _encode_once(self, texts: Sequence[str], prompt: str, task: str, with_tokens: bool) -> Encoded:
         import torch
         from sentence_transformers.util import batch_to_device
 
         vectors = np.zeros((len(texts), int(self._model.get_embedding_dimension())), dtype=np.float32)
+        tokens: list[Any] = [None] * len(texts) if with_tokens else []
+        ids: list[Any] = tokens.copy()
 
         def collect(batch: list[int], output: Any) -> None:
             vectors[batch] = unit_vectors(output["sentence_embedding"])
-            if tokens is None or ids is None:
+            if not with_tokens:
                 return
-            token_vectors, mask = (
-                unit_vectors(output["token_embeddings"]),
-                output["attention_mask"].bool().cpu().numpy(),
-            )
+            token_vectors = unit_vectors(output["token_embeddings"])
+            mask = output["attention_mask"].bool().cpu().numpy()
             token_ids = output["input_ids"].cpu().numpy().astype(np.int32)
             for row, position in enumerate(batch):
                 # Copied, so that the whole batch does not stay in memory.
@@ -89,15 +73,15 @@ class TorchRunner:
         running: tuple[list[int], Any] | None = None
         with torch.inference_mode():
             for batch in batches_by_tokens(texts, self._batch_tokens, self._max_tokens):
-                features = self._model.preprocess([texts[i] for i in batch], **how)
+                features = self._model.preprocess([texts[i] for i in batch], prompt=prompt or None, task=task)
                 # A GPU has only begun when this returns, and works while the next batch is tokenized.
-                output = self._model(batch_to_device(features, self._model.device), task=how["task"])
+                output = self._model(batch_to_device(features, self._model.device), task=task)
                 if running is not None:
                     collect(*running)
                 running = batch, output
             if running is not None:
                 collect(*running)
-        return vectors
+        return vectors, tokens, ids
 
 
 def batches_by_tokens(texts: Sequence[str], batch_tokens: int, max_tokens: int) -> Iterator[list[int]]:
