@@ -23,6 +23,7 @@ from turnmark.core.errors import RequestError  # noqa: E402
 from turnmark.corpora.types import Message, Passage  # noqa: E402
 from turnmark.evaluation.api import Comparison  # noqa: E402
 from turnmark.evaluation.records import MetricSummary  # noqa: E402
+from turnmark.evaluation.report.plots import Plot  # noqa: E402
 from turnmark.evaluation.runs.request_options import keywords  # noqa: E402
 from turnmark.retrieval.types import Hit, Query  # noqa: E402
 
@@ -32,7 +33,7 @@ NAMES = (
 )  # fmt: skip
 """The public names, in the order in which a reader meets them."""
 OTHERS = (
-    Reply, ProcedureStep, Citation, Checks, Event, Message, Passage, Hit, Query, MetricSummary, Comparison,
+    Reply, ProcedureStep, Citation, Checks, Event, Message, Passage, Hit, Query, MetricSummary, Plot, Comparison,
     RequestError,
 )  # fmt: skip
 """Classes of values that the public names return, accept or raise."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import tracemalloc
 from pathlib import Path
 
 import pytest
-from lxml import html
+from lxml import etree, html
 
+import turnmark as tm
 from tests.conftest import ROOT
 from tests.evaluation.reported import CLEAN, DEMO, EVIL, SUMMARY, golden, write_run
 from tests.evaluation.requests import request_of
@@ -52,6 +54,32 @@ def test_page_matches_the_golden_file():
     assert sorted(path.name for path in folder.iterdir()) == [
         "predictions.jsonl", "report.html", "scores.jsonl", "summary.json",
     ]  # fmt: skip
+
+
+def test_plot_of_a_run_shows_the_dots_of_its_report(tmp_path):
+    folder = write_run(Path("runs/mtrag-0123456789ab"))
+    run = tm.Run.open(folder)
+    dots = re.compile(r"<circle [^>]*>")
+    drawn = dots.findall(run.plot()._repr_svg_())
+    assert len(drawn) == sum(metric.shown.fraction and metric.mean is not None for metric in SUMMARY.metrics.values())
+    page = write_page(folder).read_text(encoding="utf-8")
+    assert dots.findall(page)[: len(drawn)] == drawn
+    run.plot("rouge_l.word").save(tmp_path / "by.svg")
+    assert set(dots.findall((tmp_path / "by.svg").read_text(encoding="utf-8"))) <= set(dots.findall(page))
+    with pytest.raises(tm.TurnmarkError, match="no metric is called 'rouge'"):
+        run.plot("rouge")
+
+
+def test_plot_is_well_formed_and_escapes_hostile_texts():
+    values = {EVIL: {"rouge_l.word": SUMMARY.metrics["rouge_l.word"]}}
+    plot = tm.Run(Path("run"), SUMMARY.model_copy(update={"breakdowns": {EVIL: values}})).plot("rouge_l.word")
+    svg = etree.fromstring(plot.svg.encode())
+    texts = svg.xpath("//*[local-name()='text']/text()")
+    assert texts[0].startswith("rouge_l.word, mtrag generation (rag) on demo data")
+    assert "0.2871" in texts and "0.241-0.333" in texts
+    assert {etree.QName(element).localname for element in svg.iter()} <= {
+        "svg", "style", "rect", "text", "line", "circle",
+    }  # fmt: skip
 
 
 def html_of(text):

@@ -24,7 +24,7 @@ from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.finished_runs import RunCollection, StoredRun, read_run, scores, why_not_done
-from turnmark.evaluation.report.html_page import round_scale
+from turnmark.evaluation.report.plots import round_scale
 from turnmark.evaluation.report.metric_meanings import metric_meaning
 from turnmark.evaluation.report.output_formats import draw, markdown, show_report, show_run
 from turnmark.evaluation.report.overview import describe_run, overview

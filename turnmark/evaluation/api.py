@@ -9,7 +9,7 @@ from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError, unknown_name
 from turnmark.evaluation.records import MetricSummary, RunManifest, Sample, Summary
 from turnmark.evaluation.runs.request_options import keywords, request_from_keywords
 from turnmark.evaluation.tasks.registry import measures_judges
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from turnmark.assistant.turn.assistant import Assistant
     from turnmark.evaluation.comparison.run_comparison import RunComparison
+    from turnmark.evaluation.report.plots import Plot
 
 
 class Run:
@@ -81,6 +82,22 @@ class Run:
                 values.append(score.value if score else None)
             columns[name] = values
         return _pandas().DataFrame(rows).assign(**columns)
+
+    def plot(self, metric: str | None = None) -> Plot:
+        """Draw the mean of every metric with its 95% interval, as the report does; a notebook shows the drawing.
+
+        Args:
+            metric: draw this metric by what is asked, such as the domain and the turn; None: all metrics.
+        """
+        from turnmark.evaluation.report import tables
+        from turnmark.evaluation.report.plots import Plot
+
+        title = tables.headline(self.summary)
+        if metric is None:
+            return Plot(title, tables.means(self.summary))
+        if metric not in self.metrics:
+            raise RequestError(unknown_name("metric", metric, self.metrics))
+        return Plot(f"{metric}, {title}", tables.breakdowns(self.summary, [metric]))
 
     def __str__(self) -> str:
         from turnmark.evaluation.report.output_formats import show_run

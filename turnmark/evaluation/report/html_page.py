@@ -8,21 +8,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from turnmark.core.untrusted import make_printable, one_line
 from turnmark.evaluation.report.finished_runs import RunCollection, read_run
 from turnmark.evaluation.report.overview import ReportSection, describe, name_runs
+from turnmark.evaluation.report.plots import page_template
 from turnmark.evaluation.report.sample_browser import samples_json
-from turnmark.evaluation.report.tables import ReportRow
 from turnmark.evaluation.storage.journal import open_atomic
-
-if TYPE_CHECKING:
-    from jinja2 import Template
 
 MARKER = '<meta name="generator" content="turnmark report">'
 """Among the first lines of every page; identifies a page as ours before it is overwritten."""
@@ -66,7 +60,7 @@ def render_page(kind: str, documents: Sequence[ReportSection], script: str = "",
         values: further variables of the template.
     """
     css = (_HERE / "page.css").read_text(encoding="utf-8")
-    return _template().render(
+    return page_template("page.html.j2").render(
         kind=kind,
         documents=documents,
         warnings=dict.fromkeys(line for document in documents for line in document.warnings),
@@ -91,83 +85,8 @@ def _csp_hash(text: str) -> str:
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"
 
 
-# --- the filter of all texts: control characters are removed, then everything is escaped ------------------------------
-
-
 def _markup(text: str) -> Any:
     """Mark a trusted text as markup, which is written unescaped."""
     from markupsafe import Markup
 
     return Markup(text)
-
-
-def _template() -> Template:
-    """Load the template of the pages; its filter `line` puts a text on one line."""
-    from jinja2 import Environment, StrictUndefined
-
-    engine = Environment(
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_printable_value,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    engine.filters |= {"line": one_line, "scale": scale_of}
-    return engine.from_string((_HERE / "page.html.j2").read_text(encoding="utf-8"))
-
-
-def _printable_value(value: Any) -> Any:
-    """Remove control characters from a value that the template writes; called before escaping."""
-    from markupsafe import Markup
-
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return make_printable(value)
-    return value
-
-
-# --- the scale of the dots of a table --------------------------------------------------------------------------------
-
-_EDGE_PERCENT = 2.0  # percent of the width left free on each side, so that a dot at the end is complete
-_SCALE_STEPS = 4  # between the numbers of a scale
-
-
-@dataclass(frozen=True)
-class PlotScale:
-    """The horizontal scale of a table's dots, with round numbers as ticks."""
-
-    low: float
-    high: float
-    ticks: tuple[float, ...]
-
-    def at(self, value: float) -> str:
-        """Return the position of a value, in percent of the width."""
-        share = min(1.0, max(0.0, (value - self.low) / (self.high - self.low)))
-        return f"{_EDGE_PERCENT + share * (100 - 2 * _EDGE_PERCENT):.2f}%"
-
-
-def round_scale(values: Iterable[float]) -> PlotScale:
-    """Return a scale with round ends that contains the values."""
-    finite = [value for value in values if math.isfinite(value)] or [0.0, 1.0]
-    low, high = min(finite), max(finite)
-    if high - low < 1e-9:
-        low, high = low - 0.05, high + 0.05
-    smallest = (high - low) / _SCALE_STEPS
-    power = 10.0 ** math.floor(math.log10(smallest))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= smallest * (1 - 1e-9))
-    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
-    return PlotScale(first * step, last * step, tuple(round(index * step, 10) for index in range(first, last + 1)))
-
-
-def scale_of(rows: Sequence[ReportRow]) -> PlotScale | None:
-    """Return the scale of the rows' marks, containing 0 if they are differences, or None if there are no marks."""
-    marks = [row.mark for row in rows if row.mark is not None]
-    if not marks:
-        return None
-    values: list[float] = []
-    if any(mark.kind in ("better", "worse", "unsure") for mark in marks):
-        values.append(0.0)
-    for mark in marks:
-        values.append(mark.value)
-        values += mark.interval or ()
-    return round_scale(values)
