@@ -76,7 +76,8 @@ def test_plot_is_well_formed_and_escapes_hostile_texts():
     svg = etree.fromstring(plot.svg.encode())
     texts = svg.xpath("//*[local-name()='text']/text()")
     assert texts[0].startswith("rouge_l.word, mtrag generation (rag) on demo data")
-    assert "0.2871" in texts and "0.241-0.333" in texts
+    assert "0.2871" in texts
+    assert "0.241-0.333" in texts
     assert {etree.QName(element).localname for element in svg.iter()} <= {
         "svg", "style", "rect", "text", "line", "circle",
     }  # fmt: skip

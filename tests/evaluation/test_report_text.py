@@ -24,10 +24,10 @@ from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.records import DataUsed, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.finished_runs import RunCollection, StoredRun, read_run, scores, why_not_done
-from turnmark.evaluation.report.plots import round_scale
 from turnmark.evaluation.report.metric_meanings import metric_meaning
 from turnmark.evaluation.report.output_formats import draw, markdown, show_report, show_run
 from turnmark.evaluation.report.overview import describe_run, overview
+from turnmark.evaluation.report.plots import round_scale
 
 
 def test_metrics_are_chosen_by_their_rank_and_those_without_values_last():
