@@ -127,11 +127,14 @@ def test_notebook_shows_answer_and_sources_as_harmless_markdown(notes: Path) -> 
         "# Kettle ![x](http://e.example/p)\n\nDescale the *kettle* with vinegar <b>now</b>.\n"
     )
     tm.Index.build(notes, "notes", retriever="bm25")
-    shown = tm.Assistant("notes").ask("How do I descale the kettle?")._repr_markdown_()
+    reply = tm.Assistant("notes").ask("How do I descale the kettle?")
+    shown = reply._repr_markdown_()
     assert "vinegar" in shown
     assert "\\[1\\] Kettle" in shown
     assert "![" not in shown
     assert "<b>" not in MarkdownIt().render(shown)
+    bold = reply.model_copy(update={"answer": "**![x](http://e.example/p)** and **<b>"})._repr_markdown_()
+    assert "<p><strong>![x](http://e.example/p)</strong> and **&lt;b&gt;" in MarkdownIt().render(bold)
 
 
 def test_streamed_turn_ends_in_the_same_reply_and_abandoned_turn_is_not_recorded(assistant: tm.Assistant) -> None:

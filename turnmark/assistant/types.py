@@ -231,7 +231,8 @@ class Reply(Record):
 
     def _repr_markdown_(self) -> str:
         """Show the answer and its sources in a notebook; text of documents and models is never run or loaded."""
-        answer = escape_markdown(make_printable(self.answer)).replace("\n", "  \n")
+        parts = map(escape_markdown, make_printable(self.answer).split("**"))  # bold text is harmless
+        answer = "**".join(parts).replace("\n", "  \n")
         sources = []
         for source in self.citations:
             place = [source.title, source.section, f"page {source.page}" if source.page else ""]

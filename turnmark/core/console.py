@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import io
 import json
 import os
@@ -9,7 +10,8 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from importlib import import_module
 from typing import Any, Protocol, TextIO, cast
 
 from turnmark.core.untrusted import one_line, valid_text
@@ -124,6 +126,8 @@ def guarded_streams() -> Iterator[None]:
 
 PLAIN_INTERVAL_SECONDS = 10.0
 """Seconds between lines of `PlainProgress`."""
+NOTEBOOK_INTERVAL_SECONDS = 0.3
+"""Seconds between updates of `NotebookProgress`."""
 
 
 class Progress(Protocol):
@@ -145,6 +149,8 @@ class NoProgress:
 class PlainProgress:
     """Progress as lines of text, for logs and pipes: one at the start of a phase, and one every ten seconds."""
 
+    interval = PLAIN_INTERVAL_SECONDS
+
     def __init__(self) -> None:
         self._phase, self._total, self._done, self._note = "", 0, 0, ""
         self._started = self._last_shown = 0.0
@@ -152,29 +158,70 @@ class PlainProgress:
     def start(self, phase: str, total: int | None) -> None:
         self._phase, self._total, self._done, self._note = phase, total or 0, 0, ""
         self._started = self._last_shown = time.monotonic()
-        sys.stderr.write(f"{phase} …\n" if total is None else f"{phase}: {total}\n")
-        sys.stderr.flush()
+        self._write(f"{phase} …" if total is None else f"{phase}: {total}")
 
     def advance(self, n: int = 1) -> None:
         self._done += n
         now = time.monotonic()
-        if now - self._last_shown < PLAIN_INTERVAL_SECONDS:
+        if now - self._last_shown < self.interval:
             return
         self._last_shown = now
         rate = self._done / (now - self._started)
         done = f"{self._done}/{self._total}" if self._total else self._done
         left = f"{(self._total - self._done) / rate:.0f} s left" if self._total and rate else ""
         parts = (f"{self._phase}: {done}", f"{rate:.1f}/s", left, self._note)
-        sys.stderr.write(", ".join(filter(None, parts)) + "\n")
-        sys.stderr.flush()
+        self._write(", ".join(filter(None, parts)))
 
     def tell(self, text: str) -> None:
         self._note = text
 
+    def _write(self, line: str) -> None:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+
+class NotebookProgress(PlainProgress):
+    """Progress as a bar and a line below the cell of a notebook, which are updated in place."""
+
+    interval = NOTEBOOK_INTERVAL_SECONDS
+
+    def __init__(self) -> None:
+        super().__init__()
+        display = import_module("IPython.display").display
+        self._place = display({"text/plain": ""}, raw=True, display_id=True)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._place.update({"text/plain": "", "text/html": ""}, raw=True)
+
+    def _write(self, line: str) -> None:
+        share = f' max="{self._total}" value="{self._done}"' if self._total else ""
+        shown = f"<progress{share}></progress> {html.escape(one_line(line))}"
+        self._place.update({"text/plain": line, "text/html": shown}, raw=True)
+
+
+def _is_notebook() -> bool:
+    """Return whether standard error is the output below a cell of a Jupyter notebook."""
+    return type(sys.stderr).__module__.partition(".")[0] == "ipykernel"
+
+
+@contextmanager
+def library_progress() -> Iterator[Progress]:
+    """Show progress to a person, but write no lines into the log of a program that uses this package."""
+    if _is_notebook() or sys.stderr.isatty():
+        with shown_progress() as progress:
+            yield progress
+    else:
+        yield NoProgress()
+
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """Show a progress bar if standard error is a terminal, otherwise plain lines."""
+    """Show a progress bar on a terminal or in a notebook, otherwise plain lines."""
+    if _is_notebook():
+        with closing(NotebookProgress()) as progress:
+            yield progress
+        return
     if not sys.stderr.isatty():
         yield PlainProgress()
         return

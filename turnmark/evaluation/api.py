@@ -104,6 +104,12 @@ class Run:
 
         return _print(lambda console: show_run(self.summary, self.path, console))
 
+    def _repr_markdown_(self) -> str:
+        from turnmark.evaluation.report.output_formats import markdown
+        from turnmark.evaluation.report.overview import describe_run
+
+        return markdown([describe_run(self.summary, self.path)])
+
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
 
@@ -142,6 +148,11 @@ class Comparison:
         from turnmark.evaluation.comparison.comparison_tables import show_comparison
 
         return _print(lambda console: show_comparison(self.record, console))
+
+    def _repr_markdown_(self) -> str:
+        from turnmark.evaluation.comparison.comparison_tables import comparison_markdown
+
+        return comparison_markdown(self.record)
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(side.name for side in self.record.runs)})"
@@ -266,5 +277,5 @@ def _print(show: Callable[[Console], None]) -> str:
     from rich.console import Console
 
     text = StringIO()
-    show(Console(file=text, width=120))
+    show(Console(file=text, width=120, force_jupyter=False, force_terminal=False))
     return text.getvalue()

@@ -33,6 +33,7 @@ class Plot:
     """
 
     def __init__(self, title: str, table: Table) -> None:
+        self._title = title
         labels = [ellipsize(one_line(row.full or row.cells[0]), _MAX_LABEL_CHARACTERS) for row in table.rows]
         self.svg = page_template("plot.svg.j2").render(
             title=title,
@@ -49,6 +50,9 @@ class Plot:
 
     def _repr_svg_(self) -> str:
         return self.svg
+
+    def __repr__(self) -> str:
+        return f"Plot({self._title!r})"
 
 
 def page_template(name: str) -> Template:

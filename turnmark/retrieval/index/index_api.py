@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from turnmark.core.console import library_progress
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.untrusted import ellipsize, one_line
 from turnmark.corpora.types import Passage, Problem
@@ -83,10 +84,11 @@ class Index(SearchableIndex):
             budget: limit for the descriptions, e.g. `200k` tokens or `$5`.
         """
         path = Path(source).expanduser()
-        report = build_index(
-            path, name, retriever=retriever, embedder=embedder, passage_tokens=passage_tokens, include=include,
-            exclude=exclude, describe=describe, budget=budget,
-        )  # fmt: skip
+        with library_progress() as progress:
+            report = build_index(
+                path, name, retriever=retriever, embedder=embedder, passage_tokens=passage_tokens, include=include,
+                exclude=exclude, describe=describe, budget=budget, progress=progress,
+            )  # fmt: skip
         if report.advice:
             logging.getLogger("turnmark").warning("index %s: %s", name, report.advice)
         return cls([open_index(name)], report.problems)
