@@ -208,8 +208,9 @@ def _build(
     report = carry_out(
         lambda progress: build_index(
             request.source, request.name, retriever=request.retriever, embedder=request.embedder,
-            passage_tokens=request.passage_tokens, include=request.include, exclude=request.exclude, progress=progress, engine=request.engine,
-            describe=request.describe, budget=request.budget, dry_run=request.dry_run, verify=request.verify,
+            passage_tokens=request.passage_tokens, include=request.include, exclude=request.exclude, progress=progress,
+            engine=request.engine, describe=request.describe, budget=request.budget, dry_run=request.dry_run,
+            verify=request.verify,
             embedding_seconds=EMBEDDING_SECONDS if err else None,
         )
     )  # fmt: skip
