@@ -1,4 +1,7 @@
-"""What each step of a turn finds, in the order of a turn: each step receives the results of the steps before it."""
+"""What each step of a turn finds, in the order of a turn, and the signatures of the steps.
+
+Each step receives the results of the steps before it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The phrases by which messages are understood, from the table `phrases.toml`.
+"""The phrases by which messages and their kinds are understood, from the table `phrases.toml`.
 
 All languages share one implementation, which reads the same fields for each of them. For the split of a message into
 questions, English has its own rules.

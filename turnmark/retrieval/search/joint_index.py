@@ -1,4 +1,4 @@
-"""Joins the scores of several indexes that are searched together, as if they were one.
+"""Joins the scores and the manifests of several indexes that are searched together, as if they were one.
 
 Rows are numbered consecutively: those of the second index follow those of the first. Retrievers therefore work on
 several indexes unchanged. Each list contains rows of all indexes and is fused once, so the scores in a list must be

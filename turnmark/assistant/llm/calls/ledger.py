@@ -1,4 +1,4 @@
-"""The ledger of a command that calls a model: usage, cost and the limit of `--budget`."""
+"""The ledger of a command that calls a model: prices, usage, cost and the limit of `--budget`."""
 
 from __future__ import annotations
 

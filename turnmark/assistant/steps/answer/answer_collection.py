@@ -1,6 +1,6 @@
 """Answer messages about the collection or the program, without a model and without a quotation.
 
-The documents are counted and listed, and a summary is said to take a model.
+The documents are counted and listed, as are those that mention something, and a summary is said to take a model.
 """
 
 from __future__ import annotations

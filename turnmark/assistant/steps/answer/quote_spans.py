@@ -1,4 +1,7 @@
-"""Choose the spans of a quotation: adjacent lines of one section around the best lines, with lists complete."""
+"""Rate the lines that may answer, and choose the spans of a quotation around the best ones.
+
+A span consists of adjacent lines of one section, with lists complete.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognize messages about the collection of documents or the program.
+"""Recognize messages about the collection of documents, a document in it or the program.
 
 "How many documents are there?" must not be answered from a passage that has these words. A message is recognized only
 as a whole, so that "How many documents do I need for a visa?" stays a question to the documents. The patterns and the

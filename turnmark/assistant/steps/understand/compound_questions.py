@@ -1,4 +1,4 @@
-"""Split a compound question into sub-questions, by rules and without a model.
+"""Split a compound question into sub-questions, and find the question in a long message: by rules, without a model.
 
 A new part begins after a question mark, at an item of a list inside the text ("1) … 2) …"), and, in languages whose
 row of `phrases.toml` has `joints`, before a clause that is a question by itself ("…, and what does it cost?").
