@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from turnmark.assistant.llm.calls.ledger import Budget, Price, load_prices, parse_budget, price_of
+from turnmark.assistant.llm.calls.prices import Budget, Price, load_prices, parse_budget, price_of
 from turnmark.core.errors import RequestError
 from turnmark.core.home import home
 

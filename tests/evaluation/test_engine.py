@@ -12,7 +12,8 @@ import pytest
 from tests.evaluation.run_records import manifest
 from tests.patience import PATIENCE
 from turnmark.assistant.llm.calls import cancellation
-from turnmark.assistant.llm.calls.ledger import Budget, Ledger
+from turnmark.assistant.llm.calls.ledger import Ledger
+from turnmark.assistant.llm.calls.prices import Budget
 from turnmark.assistant.llm.calls.protocols import Completion, GeneratorBase, GeneratorError
 from turnmark.assistant.types import Usage
 from turnmark.core.console import NoProgress

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from turnmark.assistant.llm.calls.ledger import SAFETY_FACTOR, Budget, Ledger, Price
+from turnmark.assistant.llm.calls.ledger import SAFETY_FACTOR, Ledger
+from turnmark.assistant.llm.calls.prices import Budget, Price
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.calls.cost_estimates import estimate_items
 from turnmark.evaluation.tasks.items import Item

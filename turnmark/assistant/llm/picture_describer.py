@@ -14,7 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 
-from turnmark.assistant.llm.calls.ledger import Ledger, Price, load_prices, parse_budget, price_in, price_of
+from turnmark.assistant.llm.calls.ledger import Ledger, price_in
+from turnmark.assistant.llm.calls.prices import Price, load_prices, parse_budget, price_of
 from turnmark.assistant.llm.calls.protocols import (
     Generator,
     GeneratorError,

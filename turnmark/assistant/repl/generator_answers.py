@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.text import Text
 
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.llm.calls.ledger import load_prices, price_of, with_cost
+from turnmark.assistant.llm.calls.ledger import with_cost
+from turnmark.assistant.llm.calls.prices import load_prices, price_of
 from turnmark.assistant.repl.screen import TurnView
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Reply, Usage

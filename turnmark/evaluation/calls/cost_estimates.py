@@ -11,7 +11,8 @@ from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel
 
-from turnmark.assistant.llm.calls.ledger import Ledger, load_prices, parse_budget, price_in, price_of
+from turnmark.assistant.llm.calls.ledger import Ledger, price_in
+from turnmark.assistant.llm.calls.prices import load_prices, parse_budget, price_of
 from turnmark.assistant.llm.calls.protocols import (
     CONTEXT_TOKENS,
     MAX_TOKENS,

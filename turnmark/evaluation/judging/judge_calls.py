@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from turnmark.assistant.llm.calls.ledger import Budget, Ledger, Price, price_of, with_cost
+from turnmark.assistant.llm.calls.ledger import Ledger, with_cost
+from turnmark.assistant.llm.calls.prices import Budget, Price, price_of
 from turnmark.assistant.llm.calls.protocols import CONTEXT_TOKENS, GeneratorError, traits_of
 from turnmark.assistant.llm.calls.thread_pool import (
     DEFAULT_CONCURRENCY,

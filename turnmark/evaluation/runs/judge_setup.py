@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 
-from turnmark.assistant.llm.calls.ledger import load_prices, parse_budget, price_in
+from turnmark.assistant.llm.calls.ledger import price_in
+from turnmark.assistant.llm.calls.prices import load_prices, parse_budget
 from turnmark.assistant.llm.calls.thread_pool import DEFAULT_CONCURRENCY
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.evaluation.judging.judges import can_grade, open_judges, own_rubrics, panel_notes

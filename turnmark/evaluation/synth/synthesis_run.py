@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
-from turnmark.assistant.llm.calls.ledger import Ledger, load_prices, parse_budget, price_in, price_of
+from turnmark.assistant.llm.calls.ledger import Ledger, price_in
+from turnmark.assistant.llm.calls.prices import load_prices, parse_budget, price_of
 from turnmark.assistant.llm.calls.protocols import Generator, traits_of
 from turnmark.assistant.llm.prompts.prompt_files import check_prompts
 from turnmark.assistant.types import Usage
