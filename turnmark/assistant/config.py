@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, ValidationError
@@ -19,6 +19,9 @@ from turnmark.core.errors import ErrorCollector, unknown_name
 from turnmark.core.flags import FlagMark, FlattenMark, reasons
 from turnmark.core.record import Record
 from turnmark.retrieval.storage.filters import WHERE_HELP, where_texts
+
+if TYPE_CHECKING:
+    from turnmark.retrieval.search.opened_index import SearchableIndex
 
 EXTRACTIVE_SPEC = "extractive"
 """Generator spec that means "no language model"."""
@@ -159,6 +162,22 @@ def split_generators(given: Sequence[str]) -> list[str]:
     """Return the spec of each generator. The environment variable contains one spec, which may have spaces."""
     variable = os.environ.get("TURNMARK_GENERATOR", "")
     return [variable.strip()] if list(given) == variable.split() else list(given)
+
+
+def with_tuned_settings(config: AssistantConfig, index: SearchableIndex) -> AssistantConfig:
+    """Return the configuration with the settings that `turnmark tune --try` found for an index and for its model.
+
+    A setting that the configuration has already stays.
+    """
+    from turnmark.retrieval.search.tuned_settings import read_tuned_settings
+
+    tuned = read_tuned_settings(index)
+    if tuned is None or tuned.generator != config.generator:
+        return config
+    fields = AssistantConfig.build(tuned.settings, ErrorCollector())
+    defaults = AssistantConfig()
+    unset = [name for name in tuned.settings if getattr(config, name) == getattr(defaults, name)]
+    return config.model_copy(update={name: getattr(fields, name) for name in unset})
 
 
 def without_index(config: AssistantConfig) -> AssistantConfig:

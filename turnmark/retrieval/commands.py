@@ -339,6 +339,7 @@ def info(name: NameOrOnly = None, as_json: AsJson = False) -> None:
     from turnmark.retrieval.search.opened_index import only_index, open_index
     from turnmark.retrieval.search.retriever_factory import default_retriever
     from turnmark.retrieval.search.tuned_search import describe_tuned
+    from turnmark.retrieval.search.tuned_settings import describe_tuned_settings
 
     index = open_index(name or only_index("NAME"))
     size = sum(path.stat().st_size for path in index.files.rglob("*") if path.is_file())
@@ -346,6 +347,7 @@ def info(name: NameOrOnly = None, as_json: AsJson = False) -> None:
         **index.manifest.model_dump(mode="json", exclude={"unread_files"}),
         "retriever": default_retriever(index),
         "tuned": describe_tuned(index),
+        "settings": describe_tuned_settings(index),
         "bytes": size,
     }
     if as_json:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.config import AssistantConfig, with_tuned_settings
 from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.calls.tracing import NOT_TRACED, Tracing, tracing_by_environment
 from turnmark.assistant.llm.prompts.prompt_files import ASSISTANT_PROMPTS, check_prompts
@@ -61,6 +61,7 @@ def open_parts(
     where = parse_where(config.where, errors)
     if index is not None:
         errors.collect(index.check_where, where)
+        config = with_tuned_settings(config, index)
     known_problems = len(errors.problems)
     if generator is None:
         generator = errors.collect(open_generator, config.generator)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from turnmark.assistant.config import with_index, without_index
+from turnmark.assistant.config import with_index, with_tuned_settings, without_index
 from turnmark.core.console import notify, print_json
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import RequestCommand, command_from
@@ -119,7 +119,10 @@ def _draft_questions(request: CheckRequest, errors: ErrorCollector) -> None:
 
 
 def _over_index(request: CheckRequest, errors: ErrorCollector) -> CheckRequest:
-    """Return the request with the index that it names as an argument or as a flag, or with the only one."""
+    """Return the request with the index that it names as an argument or as a flag, or with the only one, and with the
+    settings that the index was tuned to."""
+    from turnmark.retrieval.search.opened_index import open_index
+
     config = request.assistant
     if request.named and request.named != config.index:
         if "index" in request.typed:
@@ -129,6 +132,9 @@ def _over_index(request: CheckRequest, errors: ErrorCollector) -> CheckRequest:
     if "," in config.index:
         errors.add(f"--index {config.index}: one index is checked at a time")
         config = without_index(config)
+    index = ErrorCollector().collect(open_index, config.index) if config.index else None
+    if index is not None:  # an index that cannot be opened is reported by the check
+        config = with_tuned_settings(config, index)
     return request.model_copy(update={"assistant": config})
 
 

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
 from turnmark.core.console import notify, print_json, shown_progress
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import RequestCommand, command_from
+from turnmark.core.record import Record
 from turnmark.core.untrusted import one_line
 from turnmark.evaluation.tune.request import TuneRequest
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+R = TypeVar("R", bound=Record)
 
 
 def run(request: TuneRequest, errors: ErrorCollector) -> None:
     """Find the search settings that read the answers in your documents earliest.
 
     Hundreds of settings are measured on questions about one half of the documents. The best are compared with the
-    default on the other half, and used from then on only if one is better beyond doubt.
+    default on the other half, and used from then on only if one is better beyond doubt. With --try, settings of the
+    assistant are compared by its replies to your own questions.
     """
     from turnmark.retrieval.search.opened_index import only_index
 
@@ -25,46 +35,71 @@ def run(request: TuneRequest, errors: ErrorCollector) -> None:
         request = request.model_copy(update={"index": errors.collect(only_index, "INDEX") or ""})
     if request.undo:
         _undo(request, errors)
+    elif request.tries:
+        _try_settings(request, errors)
     else:
         _tune(request, errors)
 
 
 def _tune(request: TuneRequest, errors: ErrorCollector) -> None:
-    from rich.console import Console
-
     from turnmark.evaluation.tune.report import show_forecast, show_result
     from turnmark.evaluation.tune.tune_run import forecast, plan_tune, run_tune
 
     plan = plan_tune(request, errors)
     if request.dry_run:
-        expected = forecast(plan)
-        if request.as_json:
-            print_json(expected.model_dump(mode="json"))
-        else:
-            show_forecast(expected, Console())
+        _print(request, forecast(plan), show_forecast)
         return
+    with _kept(plan.out), shown_progress() as progress:
+        result = run_tune(plan, progress)
+    _print(request, result, show_result)
+
+
+def _try_settings(request: TuneRequest, errors: ErrorCollector) -> None:
+    """Compare settings of the assistant by its replies."""
+    from turnmark.evaluation.tune.tries_report import show_tries, show_tries_forecast
+    from turnmark.evaluation.tune.tries_run import forecast_tries, plan_tries, run_tries
+
+    plan = plan_tries(request, errors)
+    if request.dry_run:
+        _print(request, forecast_tries(plan), show_tries_forecast)
+        return
+    with _kept(plan.out):
+        result = run_tries(plan)
+    _print(request, result, show_tries)
+
+
+@contextmanager
+def _kept(out: Path) -> Iterator[None]:
+    """Say on Ctrl-C that the finished work is kept."""
     try:
-        with shown_progress() as progress:
-            result = run_tune(plan, progress)
+        yield
     except KeyboardInterrupt:
-        notify(f"what was measured is in {plan.out}; the same command continues")
+        notify(f"what was measured is in {out}; the same command continues")
         raise
+
+
+def _print(request: TuneRequest, result: R, show: Callable[[R, Console], None]) -> None:
+    """Print a result as JSON or on the screen."""
     if request.as_json:
         print_json(result.model_dump(mode="json"))
     else:
-        show_result(result, Console())
+        from rich.console import Console
+
+        show(result, Console())
 
 
 def _undo(request: TuneRequest, errors: ErrorCollector) -> None:
-    """Remove the tuned configuration of an index."""
+    """Remove the tuned configuration of an index, and the tuned settings of the assistant."""
     from turnmark.retrieval.search.opened_index import open_index
     from turnmark.retrieval.search.retriever_factory import untuned_retriever
     from turnmark.retrieval.search.tuned_search import tuned_file
+    from turnmark.retrieval.search.tuned_settings import tuned_settings_file
 
     index = errors.require(open_index, request.index)
-    path: Path = tuned_file(index)
-    was_tuned = path.exists()
-    path.unlink(missing_ok=True)
+    paths: list[Path] = [tuned_file(index), tuned_settings_file(index)]
+    was_tuned = any(path.exists() for path in paths)
+    for path in paths:
+        path.unlink(missing_ok=True)
     state = "is searched by default" if was_tuned else "was not tuned; it is searched"
     if request.as_json:
         print_json({"index": index.name, "undone": was_tuned, "retriever": untuned_retriever(index)})
@@ -78,5 +113,5 @@ def add_tune_command(app: typer.Typer) -> None:
         "tune",
         cls=RequestCommand,
         epilog="Examples: turnmark tune notes   ·   turnmark tune notes --questions mine.csv   ·   "
-        "turnmark tune notes --dry-run   ·   turnmark tune notes --undo",
+        "turnmark tune notes --questions mine.csv --try top_k=10   ·   turnmark tune notes --undo",
     )(command_from(TuneRequest, run))

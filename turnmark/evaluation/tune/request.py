@@ -5,6 +5,8 @@
     OUT/gains.jsonl           the gain of every configuration, a line for each question
     OUT/result.json           the result
 
+With `--try`, replies of the assistant are compared instead (`turnmark.evaluation.tune.tries_run`).
+
 The same command continues with what is there, and gives the same result.
 """
 
@@ -18,7 +20,7 @@ from pydantic import Field
 
 from turnmark.assistant.config import EXTRACTIVE_SPEC
 from turnmark.core.flags import AsJson, Request
-from turnmark.evaluation.tasks.shared_options import BudgetOption, SeedOption
+from turnmark.evaluation.tasks.shared_options import BudgetOption, Concurrency, SeedOption
 
 
 class TuneRequest(Request):
@@ -31,9 +33,17 @@ class TuneRequest(Request):
     questions: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Own questions, in the format of check, e.g. mine.csv")
     ] = None
-    generator: Annotated[str, typer.Option(metavar="SPEC", help="Model that writes questions; extractive: none")] = (
-        EXTRACTIVE_SPEC
-    )
+    generator: Annotated[
+        str, typer.Option(metavar="SPEC", help="Model that writes questions or, with --try, answers; extractive: none")
+    ] = EXTRACTIVE_SPEC
+    tries: Annotated[
+        tuple[str, ...],
+        typer.Option(
+            "--try",
+            metavar="KEY=VALUE",
+            help="Setting whose replies to your own questions are compared, e.g. top_k=10; repeatable",
+        ),
+    ] = ()
     n: Annotated[
         int, Field(ge=1), typer.Option("--n", metavar="N", help="Number of questions to make", hidden=True)
     ] = 300
@@ -41,6 +51,7 @@ class TuneRequest(Request):
     minutes: Annotated[
         float | None, Field(gt=0), typer.Option(metavar="N", help="Time limit; fewer questions are made for it")
     ] = None
+    concurrency: Concurrency = 16
     seed: SeedOption = 0
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder; the same command resumes it")] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Forecast what is tried and how long it takes")] = False

@@ -32,10 +32,9 @@ MIN_DOCUMENTS = 20
 STRETCH_CHARACTERS = 20_000
 
 
-class TriedChoice(Record):
-    """A configuration, and its difference from the default."""
+class Comparison(Record):
+    """A configuration's gain, and its difference from the default."""
 
-    choice: SearchChoice
     gain: float = Field(description="mean gain over the questions, 0 to 1")
     difference: float = Field(description="difference of the mean gain from the default")
     ci95: tuple[float, float] | None
@@ -45,6 +44,12 @@ class TriedChoice(Record):
     def is_better(self) -> bool:
         """Whether it is better than the default beyond doubt."""
         return self.ci95 is not None and self.ci95[0] > 0 and self.p_holm is not None and self.p_holm < MAX_P
+
+
+class TriedChoice(Comparison):
+    """A configuration of the search, compared with the default."""
+
+    choice: SearchChoice
 
 
 def units_of(questions: Sequence[TuneQuestion]) -> list[str]:
@@ -87,22 +92,33 @@ def compare_choices(
     units: Sequence[str],
     seed: int,
 ) -> list[TriedChoice]:
-    """Compare some configurations with the default, with p corrected over them."""
+    """Compare some configurations of the search with the default, with p corrected over them."""
+    compared = compare_gains(gains[default], gains[list(numbers)], units, seed)
+    return [TriedChoice(choice=choices[number], **dict(one)) for number, one in zip(numbers, compared, strict=True)]
+
+
+def compare_gains(default: Floats, others: Floats, units: Sequence[str], seed: int) -> list[Comparison]:
+    """Compare the gains of some configurations with those of the default, with p corrected over them.
+
+    Args:
+        default: its gain for each question.
+        others: the gains of the other configurations, (configurations, questions).
+        units: the unit of each question, see `units_of`.
+    """
     import numpy as np
 
     clusters = np.unique(units, return_inverse=True)[1]
-    statistics = [_difference(gains[default], gains[number], clusters) for number in numbers]
+    statistics = [_difference(default, gains, clusters) for gains in others]
     corrected = holm(permutation_tests(statistics, seed))
     return [
-        TriedChoice(
-            choice=choices[number],
-            gain=float(gains[number].mean()),
+        Comparison(
+            gain=float(gains.mean()),
             difference=statistic.value,
             ci95=interval,
             p_holm=p if statistic.clusters >= MIN_CLUSTERS else None,
         )
-        for number, statistic, interval, p in zip(
-            numbers, statistics, intervals(statistics, seed), corrected, strict=True
+        for gains, statistic, interval, p in zip(
+            others, statistics, intervals(statistics, seed), corrected, strict=True
         )
     ]
 

@@ -152,8 +152,11 @@ class QuestionsPlan:
     began: float
 
 
-def plan_questions(request: CheckRequest, errors: ErrorCollector) -> QuestionsPlan:
+def plan_questions(request: CheckRequest, errors: ErrorCollector, only: Sequence[str] = ()) -> QuestionsPlan:
     """Check a request.
+
+    Args:
+        only: ids of the questions to ask, which no judge grades; if empty, all are asked.
 
     Raises:
         RequestError: all mistakes, including those already in `errors`.
@@ -166,20 +169,22 @@ def plan_questions(request: CheckRequest, errors: ErrorCollector) -> QuestionsPl
     questions = errors.collect(read_questions, path) or []
     if index is not None and questions:
         errors.collect(check_documents, questions, [entry.document for entry in index.store.documents()])
-    if request.asks_model:
+    judged = request.asks_model and not only
+    if judged:
         errors.problems += judge_problems(BENCHMARK, ["generation"], [request.judge])
     errors.raise_all()
     assert index is not None
     out = request.out or Path("checks") / f"{index.manifest.name}-{path.stem}"
-    values: dict[str, Any] = {"benchmark": BENCHMARK, "data": path}
+    values: dict[str, Any] = {"benchmark": BENCHMARK, "data": path, "only": tuple(only)}
     if request.answers:
         values["predictions"] = (_write_replies(out, errors.require(read_replies, request.answers, questions)),)
-    elif request.asks_model:
+    elif judged:
         values["judge"] = (support_judge(request.judge),)
     plan = plan_over_index(request, index, out, values, errors)
     assert isinstance(plan.task, OwnQuestions)
     plan.task.text_of = partial(_text_of, index)
-    return QuestionsPlan(request, index, {one.id: one for one in questions}, thresholds, plan, began)
+    asked = {one.id: one for one in questions if not only or one.id in only}
+    return QuestionsPlan(request, index, asked, thresholds, plan, began)
 
 
 def _write_replies(out: Path, replies: Mapping[OwnQuestion, str]) -> Path:

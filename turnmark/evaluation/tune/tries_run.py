@@ -1,0 +1,282 @@
+"""Compare settings of the assistant by its replies to a person's own questions, and test the best on held-out ones.
+
+The model is chosen first, and then one field after the other with the best values so far. Each setting answers a part
+of the search half; one that is clearly worse there is not asked further.
+
+    OUT/answers-HASH/   a run for each configuration and part of the questions; the same command resumes it
+    OUT/settings.json   the result
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field
+
+from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.llm.calls.prices import Budget, parse_budget
+from turnmark.assistant.turn.assistant import Assistant
+from turnmark.core.console import notify
+from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
+from turnmark.core.home import write_atomic
+from turnmark.core.record import Record
+from turnmark.evaluation.check.own_questions.question_file import OwnQuestion, check_documents, read_questions
+from turnmark.evaluation.check.own_questions.questions_check import plan_questions, run_questions
+from turnmark.evaluation.check.request import CheckRequest
+from turnmark.evaluation.storage.run_folder import now
+from turnmark.evaluation.tune.request import TuneRequest
+from turnmark.evaluation.tune.tries import TriedSetting, changed_settings, read_tries
+from turnmark.evaluation.tune.verdict import Comparison, compare_gains, in_search_half
+from turnmark.retrieval.search.opened_index import StoredIndex, open_index
+from turnmark.retrieval.search.tuned_settings import TunedSettings, words_of, write_tuned_settings
+
+if TYPE_CHECKING:
+    from turnmark.evaluation.scores.cluster_statistics import Floats
+
+MIN_QUESTIONS = 20
+"""Minimum number of questions in each half that say what is right."""
+FIRST_SHARE = 1 / 3
+"""Share of the search half that every setting answers; the rest is only for those that are not clearly worse on it."""
+
+
+class TriedSettings(Comparison):
+    """A configuration of the assistant, compared with the one before it or, on the test half, with the default."""
+
+    settings: Mapping[str, Any] = Field(description="fields that differ from the default -> value")
+    questions: int = Field(description="number of questions that it answered")
+
+
+class TriesResult(Record):
+    """The result of `turnmark tune --try`, which `--json` prints. A gain is the share of right replies."""
+
+    index: str
+    questions: str = Field(description="the file")
+    search_questions: int
+    test_questions: int
+    default_gain: float = Field(description="share of right replies of the default on the test half")
+    tried: tuple[TriedSettings, ...] = Field(description="on the search half, compared with the best one before")
+    finalists: tuple[TriedSettings, ...] = Field(description="on the test half, compared with the default")
+    winner: TriedSettings | None = Field(description="the finalist that is better beyond doubt")
+    untried: tuple[str, ...] = Field(description="settings for which no time was left")
+    out: str
+    seconds: float
+
+
+class TriesForecast(Record):
+    """What `turnmark tune --try` would ask, which `--dry-run --json` prints."""
+
+    index: str
+    questions: int
+    settings: int
+    replies: int = Field(description="maximum number of replies")
+
+
+@dataclass
+class TriesPlan:
+    """A checked request.
+
+    Attributes:
+        base: the configuration that the settings are compared with.
+        asked: the questions that say what is right; those that lead up to them are asked too.
+        spent: tokens, or money if the budget is money.
+    """
+
+    request: TuneRequest
+    index: StoredIndex
+    base: AssistantConfig
+    tries: Sequence[TriedSetting]
+    own: Sequence[OwnQuestion]
+    out: Path
+    began: float
+    spent: float = 0.0
+    replies: dict[tuple[AssistantConfig, str], bool] = field(default_factory=dict)
+
+    @property
+    def asked(self) -> list[OwnQuestion]:
+        """The questions that say what is right."""
+        return [one for one in self.own if one.conditions]
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time of the request is over."""
+        return self.request.minutes is not None and time.perf_counter() - self.began > 60 * self.request.minutes
+
+
+def plan_tries(request: TuneRequest, errors: ErrorCollector) -> TriesPlan:
+    """Check a request, and open an assistant with each of its settings.
+
+    Raises:
+        RequestError: all mistakes, including those already in `errors`.
+    """
+    began = time.perf_counter()
+    index = errors.collect(open_index, request.index) if request.index else None
+    own = (errors.collect(read_questions, request.questions) if request.questions else None) or []
+    if request.questions is None:
+        errors.add("--try compares replies to your own questions; name their file: --questions FILE")
+    if index is not None and own:
+        errors.collect(check_documents, own, [entry.document for entry in index.store.documents()])
+    base = AssistantConfig(index=request.index, generator=request.generator)
+    tries = [one for one in read_tries(request.tries, errors) if one.applied_to(base) != base]
+    for config in (base, *(one.applied_to(base) for one in tries)) if index is not None else ():
+        errors.collect(Assistant.from_config, config)
+    if request.budget is not None:
+        errors.collect(parse_budget, request.budget)
+    errors.raise_all()
+    assert index is not None, "errors.raise_all() raised otherwise"
+    out = request.out or Path("tunes") / index.name
+    plan = TriesPlan(request, index, base, tries, own, out, began)
+    fewest = min(Counter(map(plan_half(request.seed), plan.asked)).values(), default=0)
+    if fewest < MIN_QUESTIONS:
+        raise RequestError(
+            f"--questions {request.questions}: {len(plan.asked)} questions say what is right; --try needs at least "
+            f"{MIN_QUESTIONS} in each half, and the smaller half has {fewest}"
+        )
+    return plan
+
+
+def plan_half(seed: int) -> Any:
+    """Return a function from a question to whether it is in the search half."""
+    return lambda one: in_search_half(unit_of(one), seed)
+
+
+def unit_of(one: OwnQuestion) -> str:
+    """Return the unit that a question belongs to: its conversation, or else its document, or else itself."""
+    return one.conversation or one.document or one.id
+
+
+def forecast_tries(plan: TriesPlan) -> TriesForecast:
+    """Return the maximum number of replies: every setting answers the search half, and three finalists the other."""
+    searched = sum(map(plan_half(plan.request.seed), plan.own))
+    finalists = 1 + min(2, len(plan.tries))
+    replies = searched * (1 + len(plan.tries)) + (len(plan.own) - searched) * finalists
+    return TriesForecast(index=plan.index.name, questions=len(plan.asked), settings=len(plan.tries), replies=replies)
+
+
+def run_tries(plan: TriesPlan) -> TriesResult:
+    """Ask what was not asked yet, and write the settings of the winner for the index."""
+    import numpy as np
+
+    is_searched = plan_half(plan.request.seed)
+    search = [one for one in plan.asked if is_searched(one)]
+    test = [one for one in plan.asked if not is_searched(one)]
+    finalists, tried, untried = _choose(plan, search)
+    default = _gains(plan, plan.base, test)
+    gains = [_gains(plan, config, test) for config in finalists]
+    compared = compare_gains(default, np.array(gains), [*map(unit_of, test)], plan.request.seed) if gains else []
+    tested = [
+        TriedSettings(settings=changed_settings(config, plan.base), questions=len(test), **dict(one))
+        for config, one in zip(finalists, compared, strict=True)
+    ]
+    winner = max(filter(lambda one: one.is_better, tested), key=lambda one: one.difference, default=None)
+    result = TriesResult(
+        index=plan.index.name,
+        questions=str(plan.request.questions),
+        search_questions=len(search),
+        test_questions=len(test),
+        default_gain=float(default.mean()),
+        tried=tuple(tried),
+        finalists=tuple(tested),
+        winner=winner,
+        untried=tuple(untried),
+        out=str(plan.out),
+        seconds=round(time.perf_counter() - plan.began, 1),
+    )
+    if winner is not None:
+        _keep(plan, winner, len(search) + len(test))
+    write_atomic(plan.out / "settings.json", result.model_dump_json(indent=1) + "\n")
+    return result
+
+
+def _keep(plan: TriesPlan, winner: TriedSettings, questions: int) -> None:
+    """Write the winner's settings for the index. Its model stays the user's choice."""
+    assert winner.ci95 is not None, "without an interval nothing is better"
+    settings = {name: value for name, value in winner.settings.items() if name != "generator"}
+    if settings:
+        tuned = TunedSettings(
+            generator=str(winner.settings.get("generator", plan.base.generator)), settings=settings,
+            gain=winner.difference, ci95=winner.ci95, questions=questions, created=now(),
+        )  # fmt: skip
+        write_tuned_settings(plan.index, tuned)
+
+
+def _choose(
+    plan: TriesPlan, search: Sequence[OwnQuestion]
+) -> tuple[list[AssistantConfig], list[TriedSettings], list[str]]:
+    """Return the best configurations on the search half, what was tried, and what there was no time for."""
+    best, tried, untried = plan.base, list[TriedSettings](), list[str]()
+    finalists: list[AssistantConfig] = []
+    for name, settings in groupby(plan.tries, lambda one: one.field):
+        start = best
+        for setting in settings:
+            config = setting.applied_to(start)
+            if plan.is_late:
+                untried.append(words_of({setting.field: setting.value}))
+                continue
+            one = _race(plan, config, start, search)
+            tried.append(one)
+            if one.questions == len(search) and one.gain > _gains(plan, best, search).mean():
+                best = config
+        if name == "generator" and best != plan.base:
+            finalists.append(best)
+    return list(dict.fromkeys([*finalists, *([best] if best != plan.base else [])])), tried, untried
+
+
+def _race(
+    plan: TriesPlan, config: AssistantConfig, other: AssistantConfig, search: Sequence[OwnQuestion]
+) -> TriedSettings:
+    """Compare a configuration with another one on the search half, or on its first part if it is clearly worse."""
+    units = list(dict.fromkeys(map(unit_of, search)))
+    first = set(units[: max(MIN_QUESTIONS, round(FIRST_SHARE * len(units)))])
+    for part in ([one for one in search if unit_of(one) in first], search):
+        gains = _gains(plan, config, part)
+        (compared,) = compare_gains(_gains(plan, other, part), gains[None], [*map(unit_of, part)], plan.request.seed)
+        if compared.ci95 is not None and compared.ci95[1] < 0:
+            break
+    return TriedSettings(
+        settings=changed_settings(config, plan.base), questions=len(part), **dict(compared) | {"p_holm": None}
+    )
+
+
+def _gains(plan: TriesPlan, config: AssistantConfig, questions: Sequence[OwnQuestion]) -> Floats:
+    """Return 1 for each question whose reply is right, else 0. Questions without a reply yet are asked."""
+    import numpy as np
+
+    missing = {unit_of(one) for one in questions if (config, one.id) not in plan.replies}
+    if missing:
+        _ask(plan, config, [one for one in plan.own if unit_of(one) in missing])
+    return np.array([plan.replies[config, one.id] for one in questions], dtype=float)
+
+
+def _ask(plan: TriesPlan, config: AssistantConfig, questions: Sequence[OwnQuestion]) -> None:
+    """Ask questions of an assistant with a configuration, or read its replies from the folder."""
+    settings = words_of(changed_settings(config, plan.base)) or "the present settings"
+    notify(f"{len(questions)} questions with {settings}")
+    request = CheckRequest(
+        assistant=config, questions=plan.request.questions, concurrency=plan.request.concurrency,
+        budget=_left(plan), out=plan.out,
+    )  # fmt: skip
+    result, gave_up = run_questions(plan_questions(request, ErrorCollector(), [one.id for one in questions]))
+    if gave_up:
+        raise TurnmarkError(f"{result.failed} questions failed with {settings}; the same command tries them again")
+    for one, outcome in zip(questions, result.outcomes, strict=True):
+        plan.replies[config, one.id] = outcome.right is True
+    for usage in result.usage.values():
+        in_money = plan.request.budget is not None and parse_budget(plan.request.budget).money is not None
+        names = ("cost",) if in_money else ("prompt_tokens", "completion_tokens")
+        plan.spent += sum(usage.get(name) or 0.0 for name in names)
+
+
+def _left(plan: TriesPlan) -> str | None:
+    """Return what is left of the budget, as `--budget` takes it."""
+    if plan.request.budget is None:
+        return None
+    whole: Budget = parse_budget(plan.request.budget)
+    if whole.money is not None:
+        return f"{max(whole.money - plan.spent, 1e-6):.6f} {whole.currency}"
+    return str(max(1, round((whole.tokens or 0) - plan.spent)))
