@@ -21,7 +21,7 @@ def readers_mark() -> str:
     """Return a fingerprint of the code that reads files and cuts passages, and of its libraries."""
     digest = hashlib.sha256()
     folder = Path(__file__).parents[1]
-    for path in sorted((*folder.rglob("*.py"), *folder.rglob("*.lua"))):
+    for path in sorted(path for kind in ("py", "lua", "toml", "json") for path in folder.rglob(f"*.{kind}")):
         digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     versions = [f"{name} {_version(name)}" for name in _LIBRARIES]
     for entry in sorted(importlib.metadata.entry_points(group=GROUP)):

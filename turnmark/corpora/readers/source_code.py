@@ -1,13 +1,15 @@
 """Reads source code by its definitions. A function or class is a section under its name.
 
-Python is parsed. In other languages, patterns find the lines that begin a definition.
+Python is parsed. In other languages, the patterns of `source_code.toml` find the lines that begin a definition.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -144,74 +146,41 @@ _ATTRIBUTE = re.compile(r"\s*(?:@|#\[|\[[A-Z]|template\s*<)")
 
 # --- other languages -------------------------------------------------------------------------------------------------
 
-_SCRIPT = (
-    r"(?:export\s+)?(?:default\s+)?(?:declare\s+)?(?:abstract\s+)?"
-    r"(?:(?:async\s+)?function\s*\*?|class|interface|enum|namespace|type)\s+(?P<name>[\w$]+)"
-    r"|(?:export\s+)?(?:const|let|var)\s+(?P<name2>[\w$]+)\s*(?::[^=]+)?=\s*(?:async\s*)?"
-    r"(?:function\b|class\b|\([^)]*\)\s*(?::[^=]+)?=>|[\w$]+\s*=>)"
-)
-_C = (
-    r"(?:typedef\s+)?(?:struct|class|enum(?:\s+class)?|union|namespace)\s+(?P<name>\w[\w:]*)\s*(?:[:{].*|final.*)?$"
-    r"|(?!(?:if|for|while|switch|return|else|do|case|typedef|using|extern\s+\"C\")\b)"
-    r"[A-Za-z_][\w\s*&:<>,~\[\]]*?[\s*&](?P<name2>~?\w[\w:~]*|operator\S+)\s*\([^;={}]*\)?[^;]*$"
-)
-_TYPES = r"(?:class|interface|enum|record|object|struct|trait|protocol|extension|@interface)"
-_MODIFIERS = (
-    r"(?:(?:public|private|protected|internal|static|final|abstract|sealed|open|data|partial|override|inline|suspend"
-    r"|default|async|virtual|case|implicit|native|synchronized|fileprivate|mutating)\s+)*"
-)
-_JAVA = (
-    rf"{_MODIFIERS}{_TYPES}\s+(?P<name>\w+)"
-    rf"|{_MODIFIERS}(?:fun|func|def)\s+(?:<[^>]+>\s*)?(?P<name2>[\w.]+)"
-    rf"|(?=.*\b(?:public|private|protected|internal|static)\b){_MODIFIERS}"
-    r"(?:<[^>]+>\s*)?[\w<>\[\], .?]+\s+(?P<name3>\w+)\s*\("
-)
-_DEFINITION_PATTERNS = {
-    "script": _SCRIPT,
-    "go": r"func\s+(?:\([^)]*\)\s*)?(?P<name>\w+)|type\s+(?P<name2>\w+)",
-    "rust": (
-        r"(?:pub(?:\([^)]*\))?\s+)?(?:(?:async|unsafe|const|extern(?:\s+\"[^\"]*\")?)\s+)*"
-        r"(?:fn|struct|enum|trait|mod|union|macro_rules!)\s+(?P<name>\w+)|(?:unsafe\s+)?(?P<name2>impl\b[^{]*)"
-    ),
-    "c": _C,
-    "java": _JAVA,
-    "shell": r"(?:function\s+)?(?P<name>[\w:.-]+)\s*\(\)\s*(?:\{.*|\(.*)?$|function\s+(?P<name2>[\w:.-]+)",
-    "ruby": r"(?:def|class|module)\s+(?P<name>[\w.:?!=]+)",
-    "php": rf"{_MODIFIERS}(?:function|class|interface|trait|enum)\s+&?(?P<name>\w+)",
-    "perl": r"(?:sub|package)\s+(?P<name>[\w:]+)",
-    "lua": r"(?:local\s+)?function\s+(?P<name>[\w.:]+)|(?:local\s+)?(?P<name2>[\w.]+)\s*=\s*function\b",
-    "r": r"(?P<name>[\w.]+)\s*(?:<-|=)\s*function\b",
-    "julia": r"(?:function|macro|(?:mutable\s+)?struct|module|abstract\s+type)\s+(?P<name>[\w.!]+)",
-    "sql": (
-        r"(?i:create)\s+(?:(?i:or\s+replace|temp|temporary|unique|materialized)\s+)*"
-        r"(?i:table|view|function|procedure|trigger|index|type)\s+(?:(?i:if\s+not\s+exists)\s+)?(?P<name>[\w.\"`]+)"
-    ),
-    "python": r"(?:async\s+)?(?:def|class)\s+(?P<name>\w+)",
-}
-_LANGUAGES = {
-    "script": ".js .mjs .cjs .jsx .ts .tsx .mts", "go": ".go", "rust": ".rs",
-    "c": ".c .h .cc .cpp .cxx .hpp .hh .hxx .m", "java": ".java .kt .kts .scala .cs .swift .groovy",
-    "shell": ".sh .bash .zsh .ksh", "ruby": ".rb", "php": ".php", "perl": ".pl .pm", "lua": ".lua", "r": ".r",
-    "julia": ".jl", "sql": ".sql", "python": ".py .pyi",
-}  # fmt: skip
-_BY_SUFFIX = {suffix: name for name, suffixes in _LANGUAGES.items() for suffix in suffixes.split()}
-_COMPILED_PATTERNS = {name: re.compile(form) for name, form in _DEFINITION_PATTERNS.items()}
-_INDENTED_LANGUAGES = {"java", "ruby", "php"}  # languages with functions inside classes
 _MEMBER_INDENT = re.compile(r" {2,4}(?=\S)")
 
 
+class _CodeLanguage(NamedTuple):
+    """How a language begins a definition; `has_members`: also inside of classes."""
+
+    pattern: re.Pattern[str]
+    is_c: bool
+    has_members: bool
+
+
+@cache
+def _languages() -> dict[str, _CodeLanguage]:
+    """Return the languages by suffix."""
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+    modifiers, types = table.pop("MODIFIERS"), table.pop("TYPES")
+    found: dict[str, _CodeLanguage] = {}
+    for name, row in table.items():
+        form = "|".join(row["definitions"]).replace("MODIFIERS", modifiers).replace("TYPES", types)
+        language = _CodeLanguage(re.compile(form), name == "c", row.get("nested", False))
+        found |= dict.fromkeys(row["suffixes"].split(), language)
+    return found
+
+
 def _matched_definitions(lines: Sequence[str], suffix: str) -> list[Definition]:
-    language = _BY_SUFFIX[suffix]
-    form = _COMPILED_PATTERNS[language]
+    language = _languages()[suffix]
     found: list[Definition] = []
     last = -1
     for number, line in enumerate(lines):
         level = 2
         at = 0
-        if language in _INDENTED_LANGUAGES and (inside := _MEMBER_INDENT.match(line)):
+        if language.has_members and (inside := _MEMBER_INDENT.match(line)):
             level, at = 3, inside.end()
-        match = form.match(line[:400], at)
-        if not match or (language == "c" and not _has_body(lines, number)):
+        match = language.pattern.match(line[:400], at)
+        if not match or (language.is_c and not _has_body(lines, number)):
             continue
         name = next(filter(None, match.groups()), "")
         first = max(_first_comment_line(number, lines), last + 1)

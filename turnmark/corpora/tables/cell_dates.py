@@ -7,9 +7,11 @@ In "03/04/2024" the day and the month cannot be told apart. Their order is decid
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Mapping
 from datetime import date
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 from turnmark.corpora.text.segmentation import normalize_width
@@ -17,46 +19,11 @@ from turnmark.corpora.text.segmentation import normalize_width
 MAX_LENGTH = 40
 """Characters of the longest cell that may be a date."""
 
-_MONTHS = """
-january february march april may june july august september october november december
-jan feb mar apr may jun jul aug sep oct nov dec
-. . . . . . . . sept . . .
-januar februar märz april mai juni juli august september oktober november dezember
-jän . mär . . . . . . okt . dez
-jänner feber mrz . . . . . . . . .
-janvier février mars avril mai juin juillet août septembre octobre novembre décembre
-janv févr . avr . . juil . . . . déc
-enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre
-ene . . abr . . . ago . . . dic
-gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre
-gen . . . mag giu lug . set ott . .
-janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro
-. fev . . mai . . . . out . .
-januari februari maart april mei juni juli augustus september oktober november december
-. . mrt . . . . . . . . .
-januari februari mars april maj juni juli augusti september oktober november december
-januar februar marts april maj juni juli august september oktober november december
-. . . . . . . . . . . des
-. . . . . . . . . . . desember
-tammikuuta helmikuuta maaliskuuta huhtikuuta toukokuuta kesäkuuta heinäkuuta elokuuta syyskuuta lokakuuta . .
-. . . . . . . . . . marraskuuta joulukuuta
-tammikuu helmikuu maaliskuu huhtikuu toukokuu kesäkuu heinäkuu elokuu syyskuu lokakuu marraskuu joulukuu
-stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia
-styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik . grudzień
-ledna února března dubna května června července srpna září října . prosince
-leden únor březen duben květen červen červenec srpen . říjen . prosinec
-января февраля марта апреля мая июня июля августа сентября октября ноября декабря
-январь февраль март апрель май июнь июль август сентябрь октябрь ноябрь декабрь
-янв фев мар апр . . . авг сен окт ноя дек
-січня лютого березня квітня травня червня липня серпня вересня жовтня листопада грудня
-ocak şubat mart nisan mayıs haziran temmuz ağustos eylül ekim kasım aralık
-"""
-
 
 def _month_numbers() -> Mapping[str, int]:
     """Return name -> month. A name that means different months in two languages is left out."""
     months: dict[str, int] = {}
-    for line in _MONTHS.split("\n"):
+    for line in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["months"].split("\n"):
         for number, name in enumerate(line.split(), 1):
             if name != ".":
                 months[name] = number if months.get(name, number) == number else 0

@@ -7,7 +7,9 @@ Whether a point or a comma separates the decimals is decided for a whole column
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import lru_cache
+from pathlib import Path
 from typing import NamedTuple
 
 from turnmark.corpora.tables.cell_dates import is_month_name
@@ -20,32 +22,13 @@ MAX_DIGITS = 15
 MAX_SCALE = 1e200
 """The largest power of ten that a number may have. "10E451" is a code."""
 
-_FACTORS = {
-    1e3: "k K thousand Tsd Tsd. Tausend millier milliers mille mila duizend tusen tysiąc tys tys. тыс тыс. 千 천",
-    1e4: "万 萬 만",
-    1e6: "M mn Mn mio mio. Mio Mio. million millions Million Millionen Mill Mill. millones millón milhão milhões "
-    "milione milioni miljoen miljoner mln mln. млн млн. 百万",
-    1e8: "億 亿 억",
-    1e9: "B bn Bn billion billions Mrd Mrd. Milliarde Milliarden milliard milliards miliardo miliardi miljard mld mld. "
-    "млрд млрд. bln",
-    1e5: "lakh lakhs",
-    1e7: "crore crores",
-    1e12: "trillion trillions 兆 조",
-}
-_FACTOR_OF = {word: factor for factor, words in _FACTORS.items() for word in words.split()}
+_WORDS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_FACTOR_OF = {word: float(factor) for factor, words in _WORDS["factors"].items() for word in words.split()}
+_MEASURES = frozenset(_WORDS["measures"].split())
 _OF_MONEY = {"M": 1e6, "m": 1e6, "B": 1e9, "b": 1e9}
 """Letters that are a factor only next to a currency: "3 m" alone means meters."""
-_CODES = (
-    "USD EUR GBP JPY CHF CAD AUD NZD CNY RMB INR SEK NOK DKK PLN CZK HUF RUB BRL MXN ZAR KRW SGD HKD TRY ILS THB IDR "
-    "MYR PHP VND UAH RON BGN AED SAR ISK ARS CLP COP EGP NGN KES PKR TWD"
-)
-_CURRENCY = rf"(?:[A-Z]{{0,3}}[$€£¥₹₩₽₺฿₫₴₪¢]|(?:{'|'.join(_CODES.split())})|Rs\.?|kr\.?|zł|Kč|Ft|円|元)"
+_CURRENCY = rf"(?:[A-Z]{{0,3}}[$€£¥₹₩₽₺฿₫₴₪¢]|(?:{'|'.join(_WORDS['currencies'].split())})|Rs\.?|kr\.?|zł|Kč|Ft|円|元)"
 _UNIT = r"(?:[%‰]|°?[^\W\d_]{1,12}[²³]?(?:/[^\W\d_]{1,8}[²³]?)?\.?)"
-_MEASURES = frozenset(
-    "% ‰ mg g kg t mm cm m km ml l h min s ms °C °F W kW MW kWh MWh GWh V A Hz MHz GHz kB MB GB TB ha m² km² m³ km/h "
-    "m/s mph ft in lb oz mi hPa bar kJ kcal".split()
-)
-"""Units that a column name may have in parentheses."""
 _LABEL_UNIT = re.compile(r"[(\[](?:in )?(?P<inner>[^()\[\]]{1,15})[)\]]\s*$|\b(?:in|en) (?P<after>[^\s\d]{1,4})\s*$")
 _DISPLAYED_NUMBER = re.compile(
     rf"(?P<open>\()?(?P<sign>[-+])? ?(?P<before>{_CURRENCY}(?=[ \d.,+-]))? ?(?P<second>[-+])?"

@@ -2,8 +2,7 @@
 
 A word such as "and", "wie" or "什么" says nothing about the topic of a text, but tells its language. A message is too
 short for a statistical detector, so these words tell its language. Its other words are its content words.
-The words of languages other than English are in `function_words.json`; those of scripts without spaces are parts of
-runs of characters.
+The words are in `function_words.json`; those of scripts without spaces are parts of runs of characters.
 """
 
 from __future__ import annotations
@@ -31,22 +30,6 @@ _BEGINNINGS_OF_NAMES = frozenset(("al", "das", "de", "der", "die", "el", "il", "
 _SPANISH_MARKS = re.compile("[¿¡]")
 MAX_CHARACTERS = 1000
 """Characters of a text that are looked at: its beginning tells the language."""
-_ENGLISH_STOP_WORDS = frozenset(
-    """a about above after again against all also am an and any are aren't as at be because been before being below
-    between both but by can can't cannot could couldn't did didn't do does doesn't doing don't down during each either
-    else ever few for from further had hadn't has hasn't have haven't having he her here hers herself him himself his
-    i i'd i'll i'm i've if in into is isn't it it's its itself just let's like may me might more most much must my
-    myself n't of off on once only or other our ours ourselves out over own same shall she should shouldn't so some
-    such than that that's the their theirs them themselves then there there's these they they're this those through to
-    too under until up upon us very was wasn't we were weren't will with won't would wouldn't yes you you're your yours
-    yourself 's 'm 're 've 'll 'd s t d ll m re ve""".split()
-)
-_ENGLISH_QUESTION_FRAMES = frozenset(
-    """what what's whats which who who's whom whose when where where's why how how's tell explain describe please know
-    want wanted wonder wondering question questions ask asking answer say mean help give show need hi hello hey thanks
-    thank okay ok well anything something""".split()
-)
-_ENGLISH_WORDS = _ENGLISH_STOP_WORDS | _ENGLISH_QUESTION_FRAMES
 _INTERNATIONAL_WORDS = frozenset(("ok", "okay", "hi"))
 """English function words that tell no language."""
 
@@ -59,14 +42,14 @@ def _table() -> Mapping[str, frozenset[str]]:
 
 def function_words_of(language: str) -> frozenset[str]:
     """Return the function words of a language; none for a language without a row."""
-    return _ENGLISH_WORDS if language == ENGLISH else _table().get(language, frozenset())
+    return _table().get(language, frozenset())
 
 
 @cache
 def _languages_by_word() -> Mapping[str, tuple[str, ...]]:
-    by_word: dict[str, tuple[str, ...]] = dict.fromkeys(_ENGLISH_WORDS - _INTERNATIONAL_WORDS, (ENGLISH,))
+    by_word: dict[str, tuple[str, ...]] = {}
     for language, function_words in _table().items():
-        for word in function_words:
+        for word in function_words - _INTERNATIONAL_WORDS if language == ENGLISH else function_words:
             by_word[word] = (*by_word.get(word, ()), language)
     return by_word
 
@@ -158,7 +141,7 @@ def _stretches(text: str, language: str) -> list[str]:
     found: dict[str, None] = {}
     for run in _runs(text):
         if run.isascii():
-            if run.lower() not in _ENGLISH_WORDS:
+            if run.lower() not in function_words_of(ENGLISH):
                 found[run.lower()] = None
             continue
         pieces = re.split(f"[{_HIRAGANA}]+", run) if language == "ja" else _cutter(language).split(run)

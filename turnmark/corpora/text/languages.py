@@ -28,6 +28,9 @@ class Language(Record):
     """A row of the table of languages."""
 
     name: str = Field(description="English name")
+    script: str = Field(
+        default="", description="characters of its script if no other language uses it, for a regex class"
+    )
     stemmer: str = Field(default="", description="name of its Snowball stemmer; empty if words are not stemmed")
     stop_words: str = Field(
         default="", description="name of its list in bm25s.stopwords; if empty, its function words, if it has any"
@@ -48,21 +51,7 @@ LANGUAGES: dict[str, Language] = TypeAdapter(dict[str, Language]).validate_json(
     Path(__file__).with_name("languages.json").read_bytes()
 )
 
-# Scripts that only one language uses. For these, the script alone determines the language.
-_SCRIPTS = (
-    ("th", "\u0e00-\u0e7f"),
-    ("lo", "\u0e80-\u0eff"),
-    ("my", "\u1000-\u109f"),
-    ("km", "\u1780-\u17ff"),
-    ("ko", "\uac00-\ud7a3\u1100-\u11ff"),
-    ("he", "\u0590-\u05ff"),
-    ("el", "\u0370-\u03ff"),
-    ("hy", "\u0530-\u058f"),
-    ("ta", "\u0b80-\u0bff"),
-    ("ja", "\u3040-\u30ff"),
-    ("zh", "\u4e00-\u9fff\u3400-\u4dbf"),
-)
-_SCRIPT = re.compile("|".join(f"(?P<{code}>[{characters}])" for code, characters in _SCRIPTS))
+_SCRIPT = re.compile("|".join(f"(?P<{code}>[{row.script}])" for code, row in LANGUAGES.items() if row.script))
 MIN_SCRIPT_SHARE = 0.3
 """Minimum share of a text's letters that are of one language's script. Manuals quote many commands in Latin letters."""
 MIN_KANA_SHARE = 0.1

@@ -16,6 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from turnmark.corpora.text.languages import LANGUAGES, UNSPACED_LANGUAGES, language_of_script
+from turnmark.corpora.text.word_lists import read_word_lists
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -177,38 +178,8 @@ _ENDER = re.compile(
 _FOLLOW = re.compile(r"\s*(?P<open>[\"'“‘«(\[{`*_¿¡]*)(?P<word>[^\W_]{1,30}(?:['’]\w{1,10})?)?")
 _SPACED_CLOSER = re.compile(r"[ \t]+(?P<mark>''|’’|”|»|\"|-RRB-|[)\]])(?=\s|$)")
 
-_TITLE_ABBREVIATIONS = frozenset(
-    """dr mr mrs ms messrs mme mlle prof rev hon gen col maj capt lt cmdr sgt gov sen rep pres supt e.g i.e eg ie vs v
-    cf approx viz ca circa resp incl excl esp i.e. e.g.""".split()
-)
-_TITLE_ABBREVIATIONS |= {word for row in LANGUAGES.values() for word in row.abbreviations.split()}
-_BEFORE_NUMBER = frozenset(
-    """no nos nr fig figs eq eqs vol vols pp p pg ch chap art sec sect par app tab ex abs kap ziff bd rn anm cap str n.º
-    nº""".split()
-)
-_FINAL_ABBREVIATIONS = frozenset(
-    """al inc ltd co corp llc plc jr sr bros st ave blvd rd mt ft dept univ assn govt est no. ed eds trans ret ph.d
-    jan feb mar apr jun jul aug sep sept oct nov dec""".split()
-)
-_UNITS = frozenset(
-    """etc usw usf ecc enz itd itp dll dst dsb min max avg hr hrs sec oz lb lbs tbsp tbs tsp pt qt gal cm mm km kg mg ml
-    temp tel ext dist""".split()
-)
-_STARTERS = frozenset(
-    """a an the this that these those he she it they we you there here i it's i'm he's she's they're we're you're
-    his her its their our my your in on at by for from with to as if when while after before since because although
-    though however but and or so then thus therefore also once until what why how who where which is are was were do
-    does did can could should would will let no not yes one some many most all each both another such now next
-    finally first second please add place put use remove stir bake cook mix serve""".split()
-)
-# "am 3. Mai", "der 2. Versuch": before and after the dot of a German ordinal number.
-_BEFORE_ORDINAL = frozenset(
-    "am der den dem das die im vom zum beim ab bis seit zur des jeden jedem jeder ein eine".split()
-)
-_AFTER_ORDINAL = frozenset(
-    """januar jänner februar märz april mai juni juli august september oktober november dezember jahrhundert
-    jahrhunderts jahrhunderte jahrhunderten jahrtausend jahrtausends lebensjahr weltkrieg weltkriegs""".split()
-)
+_WORDS = read_word_lists(__file__)
+_TITLE_ABBREVIATIONS = _WORDS["titles"] | {word for row in LANGUAGES.values() for word in row.abbreviations.split()}
 _INFLECTED = re.compile(r"[a-zäöüß]{3,}e[nrms]?\Z")
 _INITIAL = re.compile(r"[^\W\d_]$")
 _DOTTED_ABBREVIATION = re.compile(r"(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}$")
@@ -308,7 +279,7 @@ def _sentence_end(text: str, start: int, mark: re.Match[str], end: int) -> int |
     if not follow or not word:
         reference = _AFTER_ABBREVIATION.match(text, cut, end) and mark["run"] == "."
         return None if reference and _last_token(text, start, mark.start()) in _TITLE_ABBREVIATIONS else cut
-    lower, starter = word[0].islower(), word.lower() in _STARTERS
+    lower, starter = word[0].islower(), word.lower() in _WORDS["starters"]
     run = mark["run"]
     if run != ".":
         if set(run) <= {".", "…"}:
@@ -383,23 +354,23 @@ def _full_stop(text: str, start: int, dot: int, word: str, opened: bool, spaced:
     words_before = text[max(start, dot - 40) : dot].split()
     token = words_before[-1].lstrip(_OPENING) if words_before else ""
     name = _last_token(text, start, dot)
-    upper, starter = word[0].isupper(), word.lower() in _STARTERS
+    upper, starter = word[0].isupper(), word.lower() in _WORDS["starters"]
     first = len(words_before) <= 1 and dot - start <= 40
     if name.isdigit() and len(name) <= 2 and not starter:
         earlier, previous = ["", "", *words_before][-3:-1]
-        is_inflected = earlier.lower() in _BEFORE_ORDINAL and _INFLECTED.match(previous)  # "im frühen 18. Jahrhundert"
-        is_ordinal = previous.lower() in _BEFORE_ORDINAL or is_inflected or words_before[-1].startswith("(")
-        if word.lower() in _AFTER_ORDINAL or (upper and is_ordinal):
+        is_inflected = earlier.lower() in _WORDS["before_ordinal"] and _INFLECTED.match(previous)  # "im frühen 18."
+        is_ordinal = previous.lower() in _WORDS["before_ordinal"] or is_inflected or words_before[-1].startswith("(")
+        if word.lower() in _WORDS["after_ordinal"] or (upper and is_ordinal):
             return False
     if name in _TITLE_ABBREVIATIONS or (first and not spaced and _ENUMERATOR.match(name)):
         return False
-    if name in _BEFORE_NUMBER:
+    if name in _WORDS["before_number"]:
         return not (word[0].isdigit() or re.fullmatch(r"[B-HJ-Z]|[IVXLC]{2,}", word))
     if _INITIAL.match(token) and token.isupper() and token != "I":
         return starter or (spaced and len(word) > 1) or opened
-    if name in _FINAL_ABBREVIATIONS or _DOTTED_ABBREVIATION.match(token):
+    if name in _WORDS["final"] or _DOTTED_ABBREVIATION.match(token):
         return upper and starter
-    if name in _UNITS:
+    if name in _WORDS["units"]:
         return upper
     if word[0].islower():
         return spaced or (starter and len(name) > 1 and name.isalpha())
@@ -478,18 +449,6 @@ def _inline() -> MarkdownIt:
 
 
 _TAG_NAME = re.compile(r"</?([A-Za-z][\w.:-]*)")
-_HTML_TAGS = frozenset(
-    """a abbr acronym address area article aside audio b base bdi bdo big blink blockquote body br button canvas
-    caption center cite code col colgroup data datalist dd del details dfn dialog div dl dt em embed fieldset
-    figcaption figure font footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html i iframe img input
-    ins kbd label legend li link main map mark marquee math menu meta meter nav nobr noscript object ol optgroup option
-    p param picture pre progress q rp rt ruby s samp script search section select small source span strike strong style
-    sub summary sup svg table tbody td template textarea tfoot th thead time title tr tt u ul var video wbr""".split()
-)
-_BOOLEAN_ATTRIBUTES = frozenset(
-    """allowfullscreen async autofocus autoplay checked compact controls default defer disabled hidden loop multiple
-    muted noshade nowrap open readonly required reversed selected""".split()
-)
 
 
 def is_placeholder(tag: str) -> bool:
@@ -503,7 +462,7 @@ def is_placeholder(tag: str) -> bool:
     attributes = tag[name.end() :].strip("/> \t\n").lower()
     if "=" in attributes:
         return False
-    return name[1].lower() not in _HTML_TAGS or not _BOOLEAN_ATTRIBUTES.issuperset(attributes.split())
+    return name[1].lower() not in _WORDS["html_tags"] or not _WORDS["boolean_attributes"].issuperset(attributes.split())
 
 
 _MAX_INLINE_LENGTH = 20_000  # characters; longer text is not a line of prose, and the Markdown parser would take long

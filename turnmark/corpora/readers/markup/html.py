@@ -28,24 +28,13 @@ from turnmark.corpora.readers.pictures.collector import MarkFunction, no_mark, p
 from turnmark.corpora.readers.pictures.links import LinkedPictures
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.tables.markdown_tables import marked_row, rule_below
+from turnmark.corpora.text.word_lists import read_word_lists
 from turnmark.corpora.types import Block, BlockKind, Document
 
 if TYPE_CHECKING:
     from bs4 import BeautifulSoup, Tag
 
-_DROPPED_TAGS = frozenset(
-    {"script", "style", "nav", "footer", "noscript", "template", "head", "svg", "iframe", "object", "canvas"}
-    | {"audio", "video", "select", "dialog", "rt", "rp"}  # rt and rp: pronunciation guides
-)
-_WORDLESS_TAGS = frozenset(
-    {"a", "script", "style", "noscript", "template", "head", "svg", "iframe", "object", "canvas", "audio", "video"}
-    | {"rt", "rp", "button", "select", "form"}
-)
-"""Dropped tags whose words nobody reads as the text of a page."""
-_BREAKS = frozenset(
-    {"p", "div", "section", "article", "main", "body", "html", "blockquote", "figure", "figcaption", "address", "dl"}
-    | {"dt", "dd", "ul", "ol", "details", "summary", "hr", "fieldset", "center", "caption", "table", "tr", "td", "th"}
-)
+_WORDS = read_word_lists(__file__)
 _LAYOUT = frozenset({"table", "h1", "h2", "h3", "h4", "ul", "ol", "pre", "blockquote"})
 _PAGE_HEADINGS = ["h1", "h2"]
 _TABLE_PARTS = ["thead", "tbody", "tfoot"]
@@ -54,18 +43,8 @@ _MAX_CELL_LENGTH = 600  # characters of a cell of data; a longer one is a part o
 _MAX_HEADED_CELL_LENGTH = 4_000  # the same if the table names its columns with header cells
 _CLOSING_PUNCTUATION = (".", ";", ":", ",", "!", "?", "(", "|")
 _IN_CONTENT = frozenset({"main", "article", "section"})
-_NAVIGATION_ROLES = frozenset(
-    """navigation search banner contentinfo complementary menu menubar doc-toc doc-backlink directory""".split()
-)
-_LINE_NUMBERS = frozenset("linenos linenodiv lineno linenumber gutter rouge-gutter hljs-ln-numbers blob-num".split())
-_NAVIGATION_CLASSES = _LINE_NUMBERS | frozenset(
-    """navheader navfooter docnav toc headerlink related sphinxsidebar breadcrumb breadcrumbs rst-footer-buttons
-    prev-next-area prev-next-bottom edit-this-page skip-link skip-to-content sidebar-nav navbar pagination pager
-    table-of-contents contents-list wy-nav-side wy-nav-top language_switcher_placeholder permalink anchorjs-link
-    fn-backref footnote-reference searchformwrapper site-header site-footer page-navigation""".split()
-)
+_NAVIGATION_CLASSES = _WORDS["navigation_classes"] | _WORDS["line_numbers"]
 _TITLE_CLASSES = frozenset({"title", "admonition-title", "topic-title", "sidebar-title", "rubric"})
-_NAVIGATION_IDS = frozenset({"banner", "navbar", "breadcrumbs", "site-header", "site-footer"})
 _CALLOUT = re.compile(r"note|tip|hint|warn|info|caution|danger|important|admonition|callout|alert|aside", re.IGNORECASE)
 _PERMALINK = re.compile(r"[¶#§🔗\s]+")
 _HIDING_STYLE = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
@@ -167,9 +146,9 @@ def _date(soup: BeautifulSoup) -> str:
 def _leads_elsewhere(tag: Tag) -> bool:
     """Return whether a tag is navigation by its role or class, or the permalink of a heading."""
     role, classes = str(tag.attrs.get("role", "")).lower(), tag.attrs.get("class") or ()
-    if tag.attrs.get("id") in _NAVIGATION_IDS and "section" not in classes and tag.name != "section":
+    if tag.attrs.get("id") in _WORDS["navigation_ids"] and "section" not in classes and tag.name != "section":
         return True
-    if role in _NAVIGATION_ROLES or not _NAVIGATION_CLASSES.isdisjoint(classes):
+    if role in _WORDS["navigation_roles"] or not _NAVIGATION_CLASSES.isdisjoint(classes):
         return True
     return tag.name == "a" and bool(_PERMALINK.fullmatch(str(tag.string or "")))
 
@@ -186,7 +165,7 @@ def _is_dropped(tag: Tag) -> bool:
         return True
     if tag.name == "svg" and tag.find("text") is not None and not _is_hidden(tag):
         return False
-    return tag.name in _DROPPED_TAGS or _is_hidden(tag) or _leads_elsewhere(tag)
+    return tag.name in _WORDS["dropped"] or _is_hidden(tag) or _leads_elsewhere(tag)
 
 
 def _is_hidden(tag: Tag) -> bool:
@@ -498,7 +477,7 @@ class _HtmlPage:
 
     def count_dropped(self, tag: Tag) -> None:
         """Count a tag with words that is left out. Scripts, pictures and the links of headings have none."""
-        if tag.name not in _WORDLESS_TAGS and next(tag.stripped_strings, ""):
+        if tag.name not in _WORDS["wordless"] and next(tag.stripped_strings, ""):
             self.left_out["hidden parts of pages" if _is_hidden(tag) else "navigation of pages"] += 1
 
     def enter(self, tag: Tag) -> bool:
@@ -533,7 +512,7 @@ class _HtmlPage:
             self.table = _OpenTable()
         elif name == "pre":
             self.flush()
-            for numbers in tag(class_=_LINE_NUMBERS.__contains__):
+            for numbers in tag(class_=_WORDS["line_numbers"].__contains__):
                 numbers.decompose()
             code = _code_of(tag).replace(SOFT_HYPHEN, "").strip("\n").rstrip()
             self.emit("code", "\n".join("    " + line for line in code.split("\n")) if code else "")
@@ -546,7 +525,7 @@ class _HtmlPage:
                 self.lists.append(_OpenList(False, 0))
             self.lists[-1].number = small_number(tag.attrs.get("value"), self.lists[-1].number + 1, digits=6)
             self.lists[-1].pending = True
-        elif name in _BREAKS or _HEADING.fullmatch(name):
+        elif name in _WORDS["breaks"] or _HEADING.fullmatch(name):
             self.flush()
             self.heading = int(name[1]) if _HEADING.fullmatch(name) else self.heading
             self.caption = name == "p" and not _TITLE_CLASSES.isdisjoint(tag.attrs.get("class") or ())
@@ -571,7 +550,7 @@ class _HtmlPage:
             self._cell(table)
         elif name in ("li", "dt", "dd"):
             self._separate(":" if name == "dd" else ";")
-        elif name in _BREAKS or name in ("br", "pre") or _HEADING.fullmatch(name):
+        elif name in _WORDS["breaks"] or name in ("br", "pre") or _HEADING.fullmatch(name):
             self.buffer.append(" ")
         return True
 
@@ -586,7 +565,7 @@ class _HtmlPage:
         elif name in ("td", "th") and tag.find_previous_sibling(["td", "th"]) is not None:
             is_pair = tag.parent is not None and len(tag.parent(["td", "th"], recursive=False)) == 2
             self._separate(":" if is_pair else ",")
-        elif name in _BREAKS or _HEADING.fullmatch(name):
+        elif name in _WORDS["breaks"] or _HEADING.fullmatch(name):
             self.buffer.append(" ")
 
     def _separate(self, mark: str) -> None:
@@ -610,7 +589,7 @@ class _HtmlPage:
             return
         if self.inner_tables:
             self.inner_tables -= name == "table"
-            if name in _BREAKS:
+            if name in _WORDS["breaks"]:
                 self.buffer.append(" ")
         elif self.table is not None:
             if name in ("pre", "ul", "ol", "blockquote") or _HEADING.fullmatch(name):
@@ -628,7 +607,7 @@ class _HtmlPage:
             self.lists[-1].terms.append(" ".join("".join(self.buffer).split()).removesuffix(":"))
             self.lists[-1].pending = True
             self.buffer.clear()
-        elif name == "li" or name in _BREAKS:
+        elif name == "li" or name in _WORDS["breaks"]:
             self.flush()
             if name == "dd" or id(tag) in self.glossaries:
                 self._emit_undefined()

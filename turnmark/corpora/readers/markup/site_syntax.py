@@ -15,6 +15,7 @@ from itertools import groupby
 
 from turnmark.corpora.readers.markup.admonitions import BOX_KINDS, box_title
 from turnmark.corpora.readers.markup.mdx import ComponentTags, constants_of, without_javascript
+from turnmark.corpora.text.word_lists import read_word_lists
 
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _ADMONITION = re.compile(r"(?:(?:!!!|\?\?\?\+?)[ \t]+|===[!+]?[ \t]+(?=[\"']))(?P<words>[^\n]*)$")
@@ -46,29 +47,7 @@ _TAGS = re.compile(
 )
 _IN_ADDRESS = re.compile(r"(?:\]\(<?|\]:[ \t]*<?|://|=[\"']?)[^\s\"'()<>]*$")
 """Matches a text that ends inside a link target or an HTML attribute."""
-_PLUMBING = frozenset(
-    """
-    assign block blocktrans blocktranslate break capture case comment continue cycle decrement elif else elseif elsif
-    extends filter for from highlight if ifchanged import increment layout load macro raw set unless when with
-    """.split()
-)
-"""Tags without visible text."""
-_EMBEDDING_SHORTCODES = frozenset(
-    """
-    asset audio badge codepen css data datatable download embed emoji fig figure file gist i18n icon image img imgproc
-    include js link octicon page param params partial pdf photo picture post ref relref render script static style svg
-    tweet url var video vimeo youtube
-    """.split()
-)
-"""Parts of the names of tags that show a file, a page or a variable. A single word in such a tag is only a name."""
-_WORD_KEYS = frozenset("alt body caption content description heading label message summary text title".split())
-_STYLES = frozenset(
-    """
-    alert attention blue caution center danger default error green grey gray hint important info left note primary red
-    right secondary slim success tip warn warning yellow
-    """.split()
-)
-"""Styles of a box, which are not visible text. Written with a capital, they are its title."""
+_WORDS = read_word_lists(__file__)
 _ARGUMENT = re.compile(
     r"(?:(?P<key>[\w-]{1,60})[ \t]*[=:][ \t]*)?(?:\"(?P<double>(?:[^\"\\]|\\.)*)\"|'(?P<single>(?:[^'\\]|\\.)*)')",
     re.DOTALL,
@@ -221,9 +200,9 @@ def _opens_paragraph(text: str, start: int) -> bool:
 def _tag_words(tag: str) -> str:
     """Return the visible arguments of a tag: quoted titles, captions, sentences, names such as "admins-github"."""
     name, arguments = (*tag.strip("-+~ \t\n").split(maxsplit=1), "", "")[:2]
-    if name in _PLUMBING:
+    if name in _WORDS["plumbing"]:
         return ""
-    shows_a_thing = not _EMBEDDING_SHORTCODES.isdisjoint(re.split(r"[^a-z0-9]+", name.lower()))
+    shows_a_thing = not _WORDS["embedding"].isdisjoint(re.split(r"[^a-z0-9]+", name.lower()))
     pieces = []
     for position, argument in enumerate(_ARGUMENT.finditer(arguments)):
         key, quoted = argument["key"], argument["double"] or argument["single"] or ""
@@ -233,12 +212,12 @@ def _tag_words(tag: str) -> str:
         if key == "name":
             is_words = not shows_a_thing and not _FILE.search(value) and "_" not in value
         elif key:
-            is_words = key in _WORD_KEYS
+            is_words = key in _WORDS["worded_keys"]
         elif " " in value:
             is_words = not _CODE.search(value) and not (shows_a_thing and _FILE.search(value))
         else:
             # "admins-github" is a name; "md" after a title is not.
-            is_name = not value[0].islower() or (position == 0 and value not in _STYLES)
+            is_name = not value[0].islower() or (position == 0 and value not in _WORDS["styles"])
             is_words = is_name and not shows_a_thing and not _NON_WORD.search(value) and not _FILE.search(value)
         if is_words:
             pieces.append(value)
