@@ -35,7 +35,7 @@ if "ragas" in sys.argv:
     stub_vertex_classes()
 for name in sys.argv[2:]:
     importlib.import_module(name)
-from turnmark.corpora.readers.pdf.document import read_pdf
+from tests.corpora.reading import read_pdf
 if "rapidocr" in sys.modules:
     print(read_pdf(Path(sys.argv[1]), "scan.pdf").text)
 time.sleep(2)

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from tests.assistant.manual import FIRST, SECOND, write_manual
 from tests.corpora.made import scan
+from tests.corpora.reading import read_pdf
 from tests.opened import served_models
 from turnmark.assistant.citations.cited_places import cited_page, cited_text
 from turnmark.assistant.config import AssistantConfig
@@ -30,7 +31,6 @@ from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Checks, Judgment, Reply, Trace
 from turnmark.core.record import Record
 from turnmark.corpora.chunking import chunk, regex_tokens
-from turnmark.corpora.readers.pdf.document import read_pdf
 from turnmark.corpora.readers.pdf.page_picture import HIGHLIGHT_COLOR, page_picture
 from turnmark.corpora.types import Document, Passage
 from turnmark.retrieval.index.build import build_index

@@ -25,7 +25,7 @@ import pypdfium2
 from rapidfuzz.distance import Indel
 
 from tests.benchmarks.pdf import seconds
-from turnmark.corpora.readers.pdf.document import read_pdf
+from tests.corpora.reading import read_pdf
 
 DPI = 200
 PAGES = 4

@@ -158,7 +158,7 @@ def of_markdown(text: str) -> Content:
 
 
 def turnmark(path: Path) -> Content:
-    from turnmark.corpora.readers.pdf.document import read_pdf
+    from tests.corpora.reading import read_pdf
 
     return of_markdown(read_pdf(path, path.name).text)
 

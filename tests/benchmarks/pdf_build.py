@@ -59,7 +59,7 @@ def read_all(files: list[Path]) -> dict[str, Cost]:
     """Read each file with both readers."""
     from llama_index.readers.file import PDFReader
 
-    from turnmark.corpora.readers.pdf.document import read_pdf
+    from tests.corpora.reading import read_pdf
 
     readers: dict[str, Callable[[Path], object]] = {
         "Turnmark": lambda path: read_pdf(path, path.name),

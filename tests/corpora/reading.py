@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from tests.conftest import DATA, DEMO
 from turnmark.corpora.downloads.data_sets import CATALOG
 from turnmark.corpora.readers import read_source
+from turnmark.corpora.readers.pdf.document import read
+from turnmark.corpora.readers.registry import ProgressCallback, no_progress
 from turnmark.corpora.types import Document, Problem
 
 MTRAG = CATALOG["mtrag"]
@@ -78,3 +80,9 @@ def beir_corpora() -> list[object]:
     paths: list[object] = sorted((DATA / "mt-rag-benchmark/corpora/passage_level").glob("*.jsonl"))
     reason = "no mt-rag-benchmark/corpora in $TURNMARK_DATA or ../shared/data"
     return paths or [pytest.param(Path("none.jsonl"), marks=pytest.mark.skip(reason=reason))]
+
+
+def read_pdf(path: Path, relative: str, progress: ProgressCallback = no_progress) -> Document:
+    document = next(read(path, relative, progress))
+    assert isinstance(document, Document)
+    return document

@@ -13,18 +13,17 @@ import pypdfium2
 import pytest
 
 from tests.corpora.made import scan
-from tests.corpora.reading import problems, told
+from tests.corpora.reading import problems, read_pdf, told
 from turnmark.core.home import home
 from turnmark.corpora.chunking import chunk, regex_tokens
 from turnmark.corpora.readers import isolation, read_source
 from turnmark.corpora.readers.common.prose import Unreadable
 from turnmark.corpora.readers.pdf import document as pdf_document
-from turnmark.corpora.readers.pdf.document import read, read_pdf
+from turnmark.corpora.readers.pdf.document import read
 from turnmark.corpora.readers.pdf.extraction import ocr, page_text
 from turnmark.corpora.readers.pdf.extraction.right_to_left import reading_order
 from turnmark.corpora.readers.pdf.page.boxes import Segment
-from turnmark.corpora.readers.pdf.page.geometry import Box
-from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Rule, Word
+from turnmark.corpora.readers.pdf.page.page_records import Box, PdfPage, Rule, Word
 from turnmark.corpora.readers.pdf.tables.ruled_tables import find_ruled_tables
 from turnmark.corpora.readers.registry import no_progress
 from turnmark.corpora.readers.report import ReadingReport
@@ -858,7 +857,7 @@ def test_reader_has_memory_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def read_one(path: Path) -> Document:
     """Return the Document of a PDF, read by the reusable process."""
-    (document,) = isolation.read_isolated("turnmark.corpora.readers.pdf.document:read_pdf", path, path.name)
+    (document,) = isolation.read_isolated("turnmark.corpora.readers.pdf.document:read", path, path.name)
     assert isinstance(document, Document)
     return document
 

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image, ImageDraw
 
 from tests.corpora.made import printed, scan
+from tests.corpora.reading import read_pdf
 from turnmark.corpora.readers import read_file
-from turnmark.corpora.readers.pdf.document import read_pdf
 from turnmark.corpora.readers.pdf.extraction import ocr
 from turnmark.corpora.readers.pdf.figures import figure_pictures
 from turnmark.corpora.readers.pictures.collector import pictures_into

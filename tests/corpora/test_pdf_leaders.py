@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from turnmark.corpora.readers.pdf.document import read_pdf
+from tests.corpora.reading import read_pdf
 from turnmark.corpora.types import Document
 
 FEES = (("Parking for a day", "12"), ("Locker for a week", "15"), ("Lost key", "45"), ("Late return", "5"))

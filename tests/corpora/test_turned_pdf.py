@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
+from tests.corpora.reading import read_pdf
 from turnmark.corpora.readers.common.prose import Unreadable
-from turnmark.corpora.readers.pdf.document import read, read_pdf
+from turnmark.corpora.readers.pdf.document import read
 from turnmark.corpora.readers.pdf.extraction import ocr
-from turnmark.corpora.readers.pdf.extraction.orientation import PageMarks, upright_pages
+from turnmark.corpora.readers.pdf.extraction.orientation import upright_pages
 from turnmark.corpora.readers.pdf.layout.page_layout import lay_out
-from turnmark.corpora.readers.pdf.page.geometry import Box
-from turnmark.corpora.readers.pdf.page.page_records import Word
+from turnmark.corpora.readers.pdf.page.page_records import Box, Word
 from turnmark.corpora.readers.pdf.page_picture import HIGHLIGHT_COLOR, page_picture
 from turnmark.corpora.readers.registry import no_progress
 from turnmark.corpora.types import Document, Problem
@@ -241,8 +241,8 @@ def test_reads_lines_that_run_down_from_right_to_left() -> None:
             left = 400 - 24 * column + (7 if letter == "。" else 0)
             words.append((0.0, Word(letter, left, 414 - 24 * column, 500 - 14 * row, 14)))
     words += [(0.0, Word("12", 328, 342, 500, 14)), (0.0, Word("時", 328, 342, 486, 14))]
-    laid = lay_out([upright_pages(words, PageMarks((), ()), Box(0, 0, SIDE, SIDE))])
-    assert [line.text for line in laid.pages[0].columns[0].lines] == [*lines, "12時"]
+    layouts, _ = lay_out([upright_pages(words, Box(0, 0, SIDE, SIDE), (), ())])
+    assert [line.text for line in layouts[0].columns[0].lines] == [*lines, "12時"]
 
 
 def test_reads_two_tiers_of_lines_that_run_down_one_after_the_other() -> None:
@@ -256,8 +256,8 @@ def test_reads_two_tiers_of_lines_that_run_down_one_after_the_other() -> None:
         for left in (500 - 24 * (number % 10),)
         for row, letter in enumerate(line)
     ]
-    laid = lay_out([upright_pages(words, PageMarks((), ()), Box(0, 0, SIDE, SIDE))])
-    assert [[line.text for line in column.lines] for column in laid.pages[0].columns] == [lines[:10], lines[10:]]
+    layouts, _ = lay_out([upright_pages(words, Box(0, 0, SIDE, SIDE), (), ())])
+    assert [[line.text for line in column.lines] for column in layouts[0].columns] == [lines[:10], lines[10:]]
 
 
 SCAN_PIXELS = 1275  # pixels

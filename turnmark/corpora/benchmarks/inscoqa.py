@@ -120,18 +120,17 @@ def splits(root: Path) -> tuple[Split, ...]:
     return tuple(split for split in get_args(Split) if (root / f"{split}.jsonl").is_file())
 
 
-def _parse(row: JsonRow) -> tuple[str, InscoqaTask]:
-    task = InscoqaTask.model_validate(row)
-    return task.id, task
-
-
 def _parse_split(root: Path, split: Split) -> Iterator[tuple[str, InscoqaTask] | Problem]:
     if split not in get_args(Split):
         raise RequestError(f"split {split!r}; there are: {', '.join(get_args(Split))}")
+
+    def parse(row: JsonRow) -> tuple[str, InscoqaTask]:
+        task = InscoqaTask.model_validate(row)
+        return task.id, task
+
     label = f"{split}.jsonl"
-    return jsonl_rows.parse_rows(
-        jsonl_rows.require_file(root, label, f"the {split} split of InsCoQA", _ADVICE), label, _parse
-    )
+    path = jsonl_rows.require_file(root, label, f"the {split} split of InsCoQA", _ADVICE)
+    return jsonl_rows.parse_rows(path, label, parse)
 
 
 def stream_tasks(root: Path, split: Split = "test") -> Iterator[InscoqaTask | Problem]:

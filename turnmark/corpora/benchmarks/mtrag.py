@@ -30,20 +30,21 @@ from turnmark.core.errors import RequestError
 from turnmark.core.home import unzip
 from turnmark.core.record import Record
 from turnmark.corpora import jsonl_rows
-from turnmark.corpora.benchmarks.task_ids import canonical_id, conversation_of
-from turnmark.corpora.jsonl_rows import (
-    JsonRow,
-    LoadedRows,
-    Source,
-    collect_rows,
-    get_non_blank,
-    get_objects,
-    get_string,
-    parse_rows,
-    require_file,
-    strip_user_marks,
-)
+from turnmark.corpora.jsonl_rows import JsonRow, LoadedRows, Source
 from turnmark.corpora.types import Message, Problem
+
+_SEPARATOR = re.compile(r"(?<!<)::(?=[0-9]+(?:#|$))")
+
+
+def canonical_id(task_id: str) -> str:
+    """Return a task id with the published separator: some official files write `c1::2` for `c1<::>2`."""
+    return _SEPARATOR.sub("<::>", task_id)
+
+
+def conversation_of(task_id: str) -> str:
+    """Return the conversation of a task id: the part before the last `<::>`, or the id itself."""
+    return task_id.rpartition("<::>")[0] or task_id
+
 
 Benchmark = Literal["mtrag", "mtrag-un", "mtrag-s"]
 Answerability = Literal["ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED", "CONVERSATIONAL"]
@@ -144,22 +145,23 @@ def _turn(row: Mapping[str, Any]) -> int:
 
 
 def _context(item: Mapping[str, Any]) -> MtragContext:
-    title = get_string({"title": item.get("title") or ""}, "title")
-    return MtragContext(document_id=get_non_blank(item, "document_id"), title=title, text=get_string(item, "text", ""))
+    key, text = jsonl_rows.get_non_blank(item, "document_id"), jsonl_rows.get_string(item, "text", "")
+    title = jsonl_rows.get_string({"title": item.get("title") or ""}, "title")
+    return MtragContext(document_id=key, title=title, text=text)
 
 
 def _parse_task(row: JsonRow) -> tuple[str, MtragTask]:
-    task_id = canonical_id(get_non_blank(row, "task_id"))
+    task_id = canonical_id(jsonl_rows.get_non_blank(row, "task_id"))
     messages: list[Message] = []
-    for item in get_objects(row, "input"):
-        speaker = get_string(item, "speaker")
+    for item in jsonl_rows.get_objects(row, "input"):
+        speaker = jsonl_rows.get_string(item, "speaker")
         if speaker not in _SPEAKERS:
             raise ValueError(f"unknown speaker {speaker!r} (expected user or agent)")
-        messages.append(Message(role=_SPEAKERS[speaker], content=get_string(item, "text")))
+        messages.append(Message(role=_SPEAKERS[speaker], content=jsonl_rows.get_string(item, "text")))
     if not messages or messages[-1].role != "user":
         raise ValueError("'input' does not end with a message of the user")
-    targets = get_objects({"targets": row.get("targets") or []}, "targets")
-    contexts = get_objects({"contexts": row.get("contexts") or []}, "contexts")
+    targets = jsonl_rows.get_objects({"targets": row.get("targets") or []}, "targets")
+    contexts = jsonl_rows.get_objects({"contexts": row.get("contexts") or []}, "contexts")
     answerability = _label(row, "answerability")
     if answerability is not None:
         answerability = answerability.upper()
@@ -171,12 +173,12 @@ def _parse_task(row: JsonRow) -> tuple[str, MtragTask]:
         raise ValueError(f"unknown standalone type {standalone!r} (expected Standalone or Non-standalone)")
     return task_id, MtragTask.model_validate({
         "id": task_id,
-        "conversation": get_string(row, "conversation_id", conversation_of(task_id)),
+        "conversation": jsonl_rows.get_string(row, "conversation_id", conversation_of(task_id)),
         "turn": _turn(row),
-        "domain": domain_of(get_string(row, "Collection", row.get("collection"))),
+        "domain": domain_of(jsonl_rows.get_string(row, "Collection", row.get("collection"))),
         "history": tuple(messages[:-1]),
         "question": messages[-1].content,
-        "reference": get_string(targets[0], "text") if targets else "",
+        "reference": jsonl_rows.get_string(targets[0], "text") if targets else "",
         "contexts": tuple(map(_context, contexts)),
         "answerability": answerability,
         "question_types": _labels(row, "question type"),
@@ -187,14 +189,14 @@ def _parse_task(row: JsonRow) -> tuple[str, MtragTask]:
 
 
 def _file(root: Path, relative: str, description: str) -> Path:
-    return require_file(root, relative, description, f"point --data at a clone of {REPOSITORY} that has it")
+    return jsonl_rows.require_file(root, relative, description, f"point --data at a clone of {REPOSITORY} that has it")
 
 
 def load_tasks(root: Path, benchmark: Benchmark) -> LoadedRows[dict[str, MtragTask]]:
     """Read the tasks of a benchmark in the reference setting, by id, in the file's order."""
     relative = _TASK_FILES[benchmark]
     path = _file(root, relative, f"the tasks of {benchmark}")
-    return collect_rows(parse_rows(path, relative, _parse_task), path)
+    return jsonl_rows.collect_rows(jsonl_rows.parse_rows(path, relative, _parse_task), path)
 
 
 def setting_file(root: Path, benchmark: Benchmark, setting: str) -> Path | None:
@@ -220,13 +222,13 @@ def load_queries(root: Path, domain: str, mode: Mode) -> LoadedRows[dict[str, st
     """
 
     def parse(row: JsonRow) -> tuple[str, str]:
-        text = strip_user_marks(row, "text")
-        return canonical_id(get_non_blank(row, "_id")), text
+        text = jsonl_rows.strip_user_marks(row, "text")
+        return canonical_id(jsonl_rows.get_non_blank(row, "_id")), text
 
     name = _check_domain(domain)
     relative = f"mtrag-human/retrieval_tasks/{name}/{name}_{_QUERY_FILES[mode]}.jsonl"
     path = _file(root, relative, f"the recorded {mode} queries of {name}")
-    return collect_rows(parse_rows(path, relative, parse), path)
+    return jsonl_rows.collect_rows(jsonl_rows.parse_rows(path, relative, parse), path)
 
 
 def load_qrels(root: Path, benchmark: Benchmark, domain: str) -> LoadedRows[dict[str, dict[str, int]]]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,6 @@ def _double_array(trie: Mapping[int, Mapping[int, int]], values: Mapping[int, in
 
 
 MAGIC = b"E5S1"
-_HEADER = struct.Struct("<4sI7ifi")
 _BLOCK = np.dtype([("scale", "<f2"), ("halves", "u1", 16)])
 BLOCK_WEIGHTS = 32
 _FLOATS, _BLOCKS = 0, 1  # kinds of tensors in the directory
@@ -155,54 +154,35 @@ def read_packed(path: Path) -> PackedBert:
         TurnmarkError: it is not such a file.
     """
     try:
-        return _read_packed(np.memmap(path, dtype=np.uint8, mode="r"))
-    except (OSError, ValueError, struct.error, UnicodeError, IndexError) as error:
+        with open(path, "rb") as file:
+            return _read_packed(file, np.memmap(path, dtype=np.uint8, mode="r"))
+    except (OSError, ValueError, struct.error, UnicodeError, IndexError, MemoryError) as error:
         raise TurnmarkError(f"{path.name} is not a packed model: {error}") from error
 
 
-class _Cursor:
-    """A position in a packed file."""
+def _read_packed(file: BinaryIO, data: NDArray[np.uint8]) -> PackedBert:
+    def take(form: str) -> tuple[Any, ...]:
+        return struct.unpack(f"<{form}", file.read(struct.calcsize(f"<{form}")))
 
-    def __init__(self, data: NDArray[np.uint8]) -> None:
-        self._data, self._at = data, 0
-
-    def take(self, form: str | struct.Struct) -> tuple[Any, ...]:
-        form = form if isinstance(form, struct.Struct) else struct.Struct("<" + form)
-        return form.unpack(self.bytes(form.size))
-
-    def array(self, kind: str, count: int) -> NDArray[Any]:
-        return np.frombuffer(self.bytes(np.dtype(kind).itemsize * count), kind)
-
-    def bytes(self, count: int) -> bytes:
-        if count < 0 or self._at + count > len(self._data):
-            raise ValueError("it ends too early")
-        taken = self._data[self._at : self._at + count].tobytes()
-        self._at += count
-        return taken
-
-
-def _read_packed(data: NDArray[np.uint8]) -> PackedBert:
-    cursor = _Cursor(data)
-    magic, version, *sizes, epsilon, block = cursor.take(_HEADER)
+    magic, version, *sizes, epsilon, block = take("4sI7ifi")
     if (magic, version, block) != (MAGIC, 1, BLOCK_WEIGHTS):
         raise ValueError("it begins differently")
     dimension, layers, heads, inner, vocabulary, positions, types = sizes
-    count, *specials = cursor.take("5i")
-    (blob_bytes,) = cursor.take("Q")
-    offsets, scores = cursor.array("<u4", count + 1).tolist(), cursor.array("<f4", count).tolist()
-    blob = cursor.bytes(blob_bytes)
+    count, *specials = take("5i")
+    (blob_bytes,) = take("Q")
+    offsets, scores = take(f"{count + 1}I"), take(f"{count}f")
+    (blob,) = take(f"{blob_bytes}s")
     texts = [blob[start:end].decode() for start, end in pairwise(offsets)]
-    changed, _ = cursor.take("iI")
+    changed, _ = take("iI")
     characters = {}
     for _ in range(changed):
-        character, length = cursor.take("IB")
-        characters[chr(character)] = "".join(map(chr, cursor.take(f"{length}I")))
+        character, length = take("IB")
+        characters[chr(character)] = "".join(map(chr, take(f"{length}I")))
     tensors = {}
-    for _ in range(*cursor.take("i")):
-        (length,) = cursor.take("H")
-        name = cursor.bytes(length).decode()
-        kind, weights, start, _ = cursor.take("BIQQ")
-        tensors[name] = Tensor(kind, weights, start)
+    for _ in range(*take("i")):
+        (length,) = take("H")
+        name, kind, weights, start, _ = take(f"{length}sBIQQ")
+        tensors[name.decode()] = Tensor(kind, weights, start)
     return PackedBert(
         data, dimension, layers, heads, inner, vocabulary, positions, types, epsilon,
         pieces=list(zip(texts, scores, strict=True)),
@@ -218,17 +198,14 @@ def convert_packed(path: Path, folder: Path) -> None:
     """Write the folder of a packed model: configuration, weights in fp16, tokenizer, and the settings."""
     packed = read_packed(path)
     folder.mkdir(parents=True, exist_ok=True)
-    _write_json(folder / "config.json", _config(packed))
-    _write_json(folder / "tokenizer.json", _tokenizer(packed))
     names = {name: packed.pieces[row][0] for name, row in packed.specials.items()}
-    _write_json(
-        folder / "tokenizer_config.json",
-        {
-            "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": packed.positions,
-            "bos_token": names["bos"], "cls_token": names["bos"], "eos_token": names["eos"],
-            "sep_token": names["eos"], "pad_token": names["pad"], "unk_token": names["unk"],
-        },
-    )  # fmt: skip
+    token = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    rows = sorted(packed.specials.values())
+    given = vars(packed) | names | {f"{name}_id": row for name, row in packed.specials.items()}
+    given["epsilon"] = round(packed.epsilon, 15)
+    given["charsmap"] = pack_charsmap(packed.characters)
+    given["added_tokens"] = [{"id": row, "content": packed.pieces[row][0]} | token for row in rows]
+    _write_files("model", given, folder)
     _write_weights(packed, folder / "model.safetensors")
     write_settings(folder)
 
@@ -236,65 +213,26 @@ def convert_packed(path: Path, folder: Path) -> None:
 def write_settings(folder: Path) -> None:
     """Write the files that sentence-transformers adds to a model: pooling by mean, limit, and the prompts of E5."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    modules = ("", "1_Pooling", "2_Normalize")
-    settings: Mapping[str, Any] = {
-        "modules.json": [
-            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
-            for number, (path, kind) in enumerate(zip(modules, ("Transformer", "Pooling", "Normalize"), strict=True))
-        ],
-        "1_Pooling/config.json": {"word_embedding_dimension": config["hidden_size"], "pooling_mode_mean_tokens": True},
-        "sentence_bert_config.json": {"max_seq_length": config["max_position_embeddings"], "do_lower_case": False},
-        "config_sentence_transformers.json": {
-            "prompts": {"query": "query: ", "document": "passage: "}, "similarity_fn_name": "cosine"
-        },
-    }  # fmt: skip
-    for name, content in settings.items():
-        (folder / name).parent.mkdir(exist_ok=True)
-        _write_json(folder / name, content)
+    given = {"dimension": config["hidden_size"], "positions": config["max_position_embeddings"]}
+    _write_files("settings", given, folder)
 
 
-def _write_json(path: Path, content: Any) -> None:
-    path.write_text(json.dumps(content, ensure_ascii=False, separators=(",", ":")), encoding="utf-8", newline="\n")
+def _write_files(kind: str, given: Mapping[str, Any], folder: Path) -> None:
+    """Write the files of a kind in `packed_bert.json`. A text "$name" stands for the value with that name."""
+    files = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))[kind]
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        text = json.dumps(_filled(content, given), ensure_ascii=False, separators=(",", ":"))
+        path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _config(packed: PackedBert) -> dict[str, Any]:
-    return {
-        "architectures": ["BertModel"], "model_type": "bert", "hidden_act": "gelu",
-        "hidden_size": packed.dimension, "num_hidden_layers": packed.layers, "num_attention_heads": packed.heads,
-        "intermediate_size": packed.inner, "vocab_size": packed.vocabulary,
-        "max_position_embeddings": packed.positions, "type_vocab_size": packed.types,
-        "layer_norm_eps": round(packed.epsilon, 15), "pad_token_id": packed.specials["pad"],
-        "position_embedding_type": "absolute",
-    }  # fmt: skip
-
-
-def _tokenizer(packed: PackedBert) -> dict[str, Any]:
-    names = {name: packed.pieces[row][0] for name, row in packed.specials.items()}
-    metaspace = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always", "split": True}
-    text = [{"SpecialToken": {"id": names["bos"], "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
-            {"SpecialToken": {"id": names["eos"], "type_id": 0}}]  # fmt: skip
-    return {
-        "version": "1.0", "truncation": None, "padding": None,
-        "added_tokens": [
-            {"id": row, "content": packed.pieces[row][0], "single_word": False, "lstrip": False, "rstrip": False,
-             "normalized": False, "special": True}
-            for row in sorted(packed.specials.values())
-        ],
-        "normalizer": {"type": "Precompiled", "precompiled_charsmap": pack_charsmap(packed.characters)},
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, metaspace]},
-        "post_processor": {
-            "type": "TemplateProcessing", "single": text,
-            "pair": [*text, {"Sequence": {"id": "B", "type_id": 0}}, text[-1]],
-            "special_tokens": {
-                names[name]: {"id": names[name], "ids": [packed.specials[name]], "tokens": [names[name]]}
-                for name in ("bos", "eos")
-            },
-        },
-        "decoder": metaspace,
-        "model": {
-            "type": "Unigram", "unk_id": packed.specials["unk"], "vocab": packed.pieces, "byte_fallback": False
-        },
-    }  # fmt: skip
+def _filled(content: Any, given: Mapping[str, Any]) -> Any:
+    if isinstance(content, dict):
+        return {_filled(key, given): _filled(value, given) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_filled(value, given) for value in content]
+    return given[content[1:]] if isinstance(content, str) and content.startswith("$") else content
 
 
 def _write_weights(packed: PackedBert, path: Path) -> None:

@@ -103,7 +103,7 @@ def walk(root: Path, globs: Globs, report: ReadingReport | None = None) -> Itera
             yield from _select_file(base, place, globs, report)
             continue
         try:
-            below, problem = _list_folder(place, globs)
+            entries, problem = _list_folder(place, globs)
         except OSError as error:
             if not place.relative:
                 message = f"{root}: the folder cannot be opened ({error.strerror}); check its permissions"
@@ -114,7 +114,7 @@ def walk(root: Path, globs: Globs, report: ReadingReport | None = None) -> Itera
             continue
         if problem:
             yield problem
-        stack.extend(reversed(below))
+        stack.extend(entry for entry, reason in reversed(entries) if not reason)
 
 
 def reason_to_skip(root: Path, relative: str, globs: Globs) -> str:
@@ -124,13 +124,13 @@ def reason_to_skip(root: Path, relative: str, globs: Globs) -> str:
     for name in relative.split("/"):
         inner = f"{place.relative}/{name}" if place.relative else name
         try:
-            below, _ = _list_folder(place, globs)
+            entries, _ = _list_folder(place, globs)
         except OSError as error:
             return f"the folder {place.relative} cannot be opened ({error.strerror})"
-        found = next((each for each in below if each.relative == inner), None)
-        if found is None:
-            return _reason_to_skip(place, inner, globs)
-        place = found
+        found = (each for each in entries if each[0].relative == inner)
+        place, reason = next(found, (place, f"{inner} does not exist"))
+        if reason:
+            return reason
     report = ReadingReport()
     for item in _select_file(base, place, globs, report):
         return item.what if isinstance(item, Problem) else ""
@@ -140,22 +140,6 @@ def reason_to_skip(root: Path, relative: str, globs: Globs) -> str:
         kind = f"files of the type {_suffix_of(relative)}" if _suffix_of(relative) else "files without a suffix"
         return f"{kind} are not read; --include reads it as text"
     return "scripts and pictures of a web site are not read" if place.is_plain else "it is no regular file"
-
-
-def _reason_to_skip(folder: _Place, inner: str, globs: Globs) -> str:
-    """Return why `_list_folder` leaves out a file or folder."""
-    name = inner.rpartition("/")[2]
-    if name.startswith(_LEFT_OUT_PREFIXES):
-        return f"hidden files and folders are not read ({inner})"
-    if name in SKIPPED_FOLDERS:
-        return f"folders of packages and caches are not read ({inner})"
-    marker = next((mark for mark in _CACHE_MARKERS if folder.relative and (Path(folder.path) / mark).exists()), None)
-    if marker:
-        return f"{folder.relative} is a cache or a virtual environment, as it contains {marker}"
-    is_folder = Path(folder.path, name).is_dir()
-    return (
-        "--exclude excludes its folder" if is_folder and globs.skips_folder(inner) else f".gitignore excludes {inner}"
-    )
 
 
 class _Place(NamedTuple):
@@ -177,27 +161,35 @@ class _Place(NamedTuple):
     is_plain: bool = False
 
 
-def _list_folder(folder: _Place, globs: Globs) -> tuple[list[_Place], Problem | None]:
-    """Return what a folder contains and nothing excludes, by name, and what is wrong with its .gitignore."""
+def _list_folder(folder: _Place, globs: Globs) -> tuple[list[tuple[_Place, str]], Problem | None]:
+    """Return what a folder contains, by name, each with why it is left out, and what is wrong with its .gitignore.
+
+    The reason is empty for what is not left out.
+    """
     prefix = f"{folder.relative}/" if folder.relative else ""
     with os.scandir(folder.path) as found:
-        entries = {entry.name: entry for entry in found if not entry.name.startswith(_LEFT_OUT_PREFIXES)}
+        entries = {entry.name: entry for entry in found}
     spec, problem = _gitignore(Path(folder.path), prefix)
     specs = (*folder.specs, (prefix, spec)) if spec is not None else folder.specs
-    if prefix and any(mark in entries for mark in _CACHE_MARKERS):
-        return [], problem
-    in_site = folder.in_site or any(name.lower().endswith((".html", ".htm")) for name in entries)
-    places = []
+    marker = next((mark for mark in _CACHE_MARKERS if prefix and mark in entries), None)
+    shown = (name for name in entries if not name.startswith(_LEFT_OUT_PREFIXES))
+    in_site = folder.in_site or any(name.lower().endswith((".html", ".htm")) for name in shown)
+    places: list[tuple[_Place, str]] = []
     for name in sorted(entries):
-        if name in SKIPPED_FOLDERS:
-            continue
-        inner, entry = prefix + name, entries[name]
+        inner, entry, reason = prefix + name, entries[name], ""
         is_folder = entry.is_dir(follow_symlinks=False)
-        if specs and _is_ignored(inner + "/" * is_folder, specs):
-            continue
-        if not (is_folder and globs.skips_folder(inner)):
-            is_plain = entry.is_file(follow_symlinks=False)
-            places.append(_Place(entry.path, inner, is_folder, in_site, specs, is_plain))
+        if name.startswith(_LEFT_OUT_PREFIXES):
+            reason = f"hidden files and folders are not read ({inner})"
+        elif name in SKIPPED_FOLDERS:
+            reason = f"folders of packages and caches are not read ({inner})"
+        elif marker:
+            reason = f"{folder.relative} is a cache or a virtual environment, as it contains {marker}"
+        elif is_folder and globs.skips_folder(inner):
+            reason = "--exclude excludes its folder"
+        elif specs and _is_ignored(inner + "/" * is_folder, specs):
+            reason = f".gitignore excludes {inner}"
+        is_plain = entry.is_file(follow_symlinks=False)
+        places.append((_Place(entry.path, inner, is_folder, in_site, specs, is_plain), reason))
     return places, problem
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email import message_from_bytes, policy
 from email.message import EmailMessage
 from email.utils import getaddresses, parsedate_to_datetime
 from pathlib import Path
 from quopri import decodestring
+from typing import TypeVar
 
 from turnmark.corpora.readers.calendar import sections_of
 from turnmark.corpora.readers.common.encoded_data import without_encoded_data
@@ -29,6 +30,8 @@ from turnmark.corpora.readers.markup.html import parse_html
 from turnmark.corpora.readers.markup.markdown import blocks
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Block, Document, Problem
+
+T = TypeVar("T")
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024  # bytes
 _MAX_ATTACHED_MESSAGES = 200  # attached to one message, e.g. a digest
@@ -129,7 +132,7 @@ def _parts(message: EmailMessage, left_out: Counter[str], level: int = 1) -> _Pa
     for part in _shown_parts(message):
         if _is_message(part):
             attached += _attached_messages(part)
-        elif not _is_attached(part):
+        elif not _safely(part.is_attachment, False):
             own, quoted = _body(part, left_out)
             parts += own
             quotations += [quoted] if quoted else []
@@ -210,11 +213,16 @@ def _join_parts(parts: _Parts) -> tuple[str, tuple[Block, ...]]:
     return text + "\n", tuple(found)
 
 
-def _header(message: EmailMessage, name: str) -> str:
+def _safely(read: Callable[[], T], default: T) -> T:
+    """Return what a function of the parser returns, which may raise any exception for a broken header."""
     try:
-        value = str(message.get(name) or "")
-    except Exception:  # the parser may raise any exception for a broken header
-        return ""
+        return read()
+    except Exception:
+        return default
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    value = _safely(lambda: str(message.get(name) or ""), "")
     return " ".join(clean_text(value).split())
 
 
@@ -267,14 +275,9 @@ def _body(part: EmailMessage, left_out: Counter[str]) -> tuple[_Parts, str]:
 
 
 def _content(message: EmailMessage, kind: str) -> str:
-    try:
-        part = message.get_body(preferencelist=(kind,))
-    except Exception:
-        part = None
-    if part is None:
-        return ""
-    data = part.get_payload(decode=True)
-    if not isinstance(data, bytes):
+    part = _safely(lambda: message.get_body(preferencelist=(kind,)), None)
+    data = part.get_payload(decode=True) if part is not None else None
+    if part is None or not isinstance(data, bytes):
         return ""
     said = part.get_content_charset("") or (declared_encoding(data) if kind == "html" else "")
     try:
@@ -306,20 +309,9 @@ def _without_quoted(text: str) -> tuple[str, str]:
     return _QUOTE_INTRODUCTION.sub("", above).strip("\n"), "\n".join(quoted).strip("\n")
 
 
-def _is_attached(part: EmailMessage) -> bool:
-    try:
-        return part.is_attachment()
-    except Exception:  # the parser may raise any exception for a broken header
-        return False
-
-
 def _names(message: EmailMessage) -> Iterator[str]:
     """Yield the names of attached files, which are not read."""
     parts = [message] if message.get_content_type() == "message/rfc822" else message.walk()
     for part in parts:
-        try:
-            name = part.get_filename()
-        except Exception:
-            name = None
-        if name:
+        if name := _safely(part.get_filename, None):
             yield " ".join(clean_text(str(name)).split())[:200]

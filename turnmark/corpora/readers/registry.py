@@ -6,13 +6,13 @@ for a file that contains several. It raises `Unreadable` with a message for the 
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePath
-from typing import Any, Protocol
+from pkgutil import resolve_name
+from typing import Protocol
 
 from turnmark.core.specs import Entry
 from turnmark.corpora.types import Document, Problem
@@ -59,17 +59,8 @@ class Reader:
 
     def load(self) -> ReadFunction:
         """Import the function."""
-        return load(self.target)
-
-
-def load(target: str) -> ReadFunction:
-    """Import the function that a target names."""
-    module, _, attribute = target.partition(":")
-    found: Any = importlib.import_module(module)
-    for name in attribute.split("."):
-        found = getattr(found, name)
-    read: ReadFunction = found
-    return read
+        read: ReadFunction = resolve_name(self.target)
+        return read
 
 
 _PACKAGE = "turnmark.corpora.readers."

@@ -13,7 +13,14 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from turnmark.corpora.readers.common.prose import Unreadable, WrongFileType, clean_text, declared_encoding, decode
+from turnmark.corpora.readers.common.prose import (
+    Unreadable,
+    WrongFileType,
+    clean_text,
+    declared_encoding,
+    decode,
+    fence_around,
+)
 from turnmark.corpora.readers.markup.markdown import blocks
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.types import Document
@@ -109,8 +116,7 @@ def _fence_lines(lines: Sequence[str], language: str) -> list[str]:
     code = "\n".join(lines).strip("\n").rstrip()
     if not code.strip():
         return []
-    longest = max((len(run) for run in re.findall(r"`{3,}", code)), default=2)
-    fence = "`" * (longest + 1)
+    fence = fence_around(code)
     return [f"{fence}{language}\n{code}\n{fence}"]
 
 

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from turnmark.corpora.readers.common.prose import Unreadable, WrongFileType, first_line
 from turnmark.corpora.readers.isolation import MAX_KEPT_BYTES, MAX_MEMORY_BYTES, encode_message
 from turnmark.corpora.readers.pictures.collector import pictures_into
-from turnmark.corpora.readers.registry import load
 from turnmark.corpora.types import Document
 
 _PROGRESS_INTERVAL_SECONDS = 0.5  # between two progress messages
@@ -76,7 +76,7 @@ def _read(request: dict[str, Any], send: SendFunction) -> None:
 
     folder = Path(request["pictures"]) if request["pictures"] else None
     with pictures_into(folder):
-        result = load(request["target"])(Path(request["path"]), request["relative"], progress)
+        result = resolve_name(request["target"])(Path(request["path"]), request["relative"], progress)
         for item in [result] if isinstance(result, Document) else result:
             kind = "document" if isinstance(item, Document) else "problem"
             send({kind: item.model_dump(mode="json")})

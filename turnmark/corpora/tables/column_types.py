@@ -10,11 +10,13 @@ text.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
+from pathlib import Path
 from typing import Literal
 
 from turnmark.core.plural import count_phrase
@@ -42,11 +44,8 @@ MAX_MINORITY_SHARE = 0.1
 
 If a column exceeds it, its ambiguous cells have no value. If a file exceeds it, its columns contradict each other.
 """
-_BLANKS = frozenset(
-    "-|–|—|−|--|---|?|…|...|.|..|:|/|n/a|n.a.|na|n/d|k.a.|k. a.|keine angabe|#n/a|#nv|#wert!|#value!|#div/0!|#ref!|"
-    "#bezug!|null|nan|none|missing|unknown|unbekannt".split("|")
-)
-"""Cells that show that there is no value, in lower case."""
+_WORDS: dict[str, list[str]] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_BLANKS, _COMMA_LANGUAGES = frozenset(_WORDS["blanks"]), frozenset(_WORDS["decimal_comma"])
 MIN_OTHER_NUMBERS = 5
 """Minimum number of other numbers with which -999 is compared, which may mean that a value is missing."""
 MIN_MARKER_DISTANCE = 5
@@ -54,27 +53,12 @@ MIN_MARKER_DISTANCE = 5
 _MARKER = re.compile(r"-?9{3,6}(?:\.0|\.9{1,2})?|-9{2}(?:\.0|\.9{1,2})?")
 _SAMPLED_ROWS = 25
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
-_CODE_LABEL = re.compile(
-    r"\b(?:plz|post(?:al ?)?codes?|postleitzahl|zip(?: ?codes?)?|code postal|c[oó]digo postal|postnummer|kod pocztowy|"
-    r"phone|telephone|telefon|tel|fax|mobile|handy|isbn|issn|ean|gtin|upc|barcode|iban|bic|swift|vat id|ust-?id|"
-    r"account (?:no|number)|kontonummer|sku)\b",
-    re.IGNORECASE,
+_CODE_LABEL, _VERSION_LABEL = (
+    re.compile(rf"\b(?:{'|'.join(_WORDS[kind])})\b", re.IGNORECASE) for kind in ("code_labels", "version_labels")
 )
-_VERSION_LABEL = re.compile(
-    r"\b(?:versions?|releases?|firmware|section|chapter|kapitel|abschnitt|clause)\b", re.IGNORECASE
-)
-"""Labels of numbers such as 4.10, which is not 4.1."""
 _DATE_LABEL = re.compile(
-    r"\b(?:dates?|datum|fecha|data|dato|päivä(?:määrä)?|tarih|datums?|дата|ημερομηνία|day|tag|born|geboren|since|seit)\b|"
-    r"\w(?:datum|dato|date)\b|日付|日期|날짜|年月日",
-    re.IGNORECASE,
+    rf"\b(?:{'|'.join(_WORDS['date_labels'])})\b|{'|'.join(_WORDS['date_label_ends'])}", re.IGNORECASE
 )
-"""Labels of columns in which 20240503 and 02.01.24 are dates."""
-_COMMA_LANGUAGES = frozenset(
-    "af bg ca cs da de el es et eu fi fr gl hr hu id is it lt lv nb nl nn no pl pt ro ru sk sl sq sr sv tr "
-    "uk vi".split()
-)
-"""Languages that write decimals after a comma."""
 
 
 def is_blank(text: str) -> bool:
@@ -261,17 +245,14 @@ class ColumnEvidence:
         elif isinstance(shown.point, float):
             self.fractions += 1
         else:
-            self._add_whole(shown.point)
+            self.hundreds += 100 <= abs(shown.point) < 1000
+            self.long_wholes += abs(shown.point) >= 1000
 
     def _add_value(self, number: int | float) -> None:
         if "99" in (text := str(number)) and _MARKER.fullmatch(text):
             self.markers[number] += 1
         else:
             self.low, self.high = min(self.low, number), max(self.high, number)
-
-    def _add_whole(self, number: int) -> None:
-        self.hundreds += 100 <= abs(number) < 1000
-        self.long_wholes += abs(number) >= 1000
 
     def _add_date(self, date: CellDate) -> None:
         if date.day_first is None:

@@ -11,10 +11,11 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from types import ModuleType
+from runpy import run_path
+from typing import Any
 
 from turnmark.corpora.text.function_words import function_words_of
 from turnmark.corpora.text.languages import LANGUAGES, UNSPACED_LANGUAGES, Language, elided_words, without_elision
@@ -94,22 +95,17 @@ def _stop_words_of(language: str, row: Language) -> frozenset[str]:
     .114; with Lucene's short list .221 and .093).
     """
     if row.stop_words:
-        return frozenset(getattr(_stop_word_lists(), f"STOPWORDS_{row.stop_words}"))
+        return frozenset(_stop_word_lists()[f"STOPWORDS_{row.stop_words}"])
     return frozenset() if language in _PARTS_OF_RUNS else function_words_of(language)
 
 
 @cache
-def _stop_word_lists() -> ModuleType:
-    """Return the module `bm25s.stopwords`, without importing bm25s, which takes half a second: it imports scipy."""
+def _stop_word_lists() -> dict[str, Any]:
+    """Return the lists of `bm25s.stopwords`, without importing bm25s, which takes half a second: it imports scipy."""
     package = find_spec("bm25s")
     assert package is not None
     assert package.origin is not None
-    spec = spec_from_file_location("bm25s_stopwords", Path(package.origin).with_name("stopwords.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return run_path(str(Path(package.origin).with_name("stopwords.py")))
 
 
 MIN_UNPREFIXED_LETTERS = 3

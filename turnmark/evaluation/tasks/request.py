@@ -16,7 +16,7 @@ from turnmark.assistant.config import EXTRACTIVE_SPEC, AssistantConfig
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import AsJson, FlattenMark, Request, split_names
 from turnmark.core.record import Record
-from turnmark.corpora.benchmarks.task_ids import canonical_id
+from turnmark.corpora.benchmarks.mtrag import canonical_id
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.tasks.declarations import evaluated_benchmarks
 from turnmark.evaluation.tasks.shared_options import (

@@ -156,6 +156,12 @@ def parse_text(text: str, relative: str) -> Document:
     )
 
 
+def fence_around(code: str) -> str:
+    """Return a fence that is longer than every run of backticks in a code."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", code)), default=2)
+    return "`" * (longest + 1)
+
+
 def title_from_name(relative: str) -> str:
     """Make a title from a file name, without its suffix and with spaces for '-' and '_'."""
     name = PurePosixPath(relative)

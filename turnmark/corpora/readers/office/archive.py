@@ -203,8 +203,8 @@ def read_part(path: Path, name: str, size: int) -> bytes:
         return b""
 
 
-def read_open_part(packed: zipfile.ZipFile, name: str, size: int) -> bytes:
-    """Return the first bytes of a part of an open archive; empty if it cannot be read."""
+def read_open_part(packed: zipfile.ZipFile, name: str, size: int = -1) -> bytes:
+    """Return the first bytes, or all, of a part of an open archive; empty if it cannot be read."""
     try:
         with packed.open(name) as part:
             return part.read(size)
@@ -254,11 +254,7 @@ def write_changed(packed: zipfile.ZipFile, made: Path, changed: Mapping[str, byt
     """
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as copy:
         for name in dict.fromkeys((*(names or packed.namelist()), *changed)):
-            copy.writestr(name, changed[name] if name in changed else _whole_part(packed, name))
-
-
-def _whole_part(packed: zipfile.ZipFile, name: str) -> bytes:
-    return read_open_part(packed, name, packed.getinfo(name).file_size)
+            copy.writestr(name, changed[name] if name in changed else read_open_part(packed, name))
 
 
 def read_metadata(path: Path) -> OfficeMetadata:

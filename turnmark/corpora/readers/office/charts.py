@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 from turnmark.corpora.readers.common.prose import clean_text
-from turnmark.corpora.readers.office.archive import read_open_part
+from turnmark.corpora.readers.office.archive import parse_extra, read_open_part
 from turnmark.corpora.readers.office.number_format import format_value
 from turnmark.corpora.readers.pictures.collector import PictureCollector
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
-_EMBEDDED = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}embed"
+_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _MAX_POINTS = 5_000  # of one series
 
 
@@ -51,7 +51,9 @@ def read_chart(tree: Any) -> Chart:
     columns: list[dict[str, str]] = []
     heads: list[str] = []
     for series in tree.iter(f"{_CHART}ser"):
-        heads.append(" ".join(_points(series.find(f"{_CHART}tx")).values()) or _literal(series.find(f"{_CHART}tx")))
+        name = series.find(f"{_CHART}tx")
+        literal = str(name.findtext(f"{_CHART}v") or "") if name is not None else ""
+        heads.append(" ".join(_points(name).values()) or clean_text(literal))
         values, categories = series.find(f"{_CHART}val"), series.find(f"{_CHART}cat")
         columns.append(_points(series.find(f"{_CHART}yVal") if values is None else values))
         names = _points(series.find(f"{_CHART}xVal") if categories is None else categories) | names
@@ -65,10 +67,6 @@ def _chart(title: str, heads: list[str], names: dict[str, str], columns: list[di
     places = sorted({place for column in columns for place in column}, key=lambda place: (len(place), place))
     body = [[names.get(place, ""), *(column.get(place, "") for column in columns)] for place in places[:_MAX_POINTS]]
     return Chart(title, [[title or heads[0] * (len(heads) == 1), *heads], *body])
-
-
-def _literal(tree: Any) -> str:
-    return clean_text(str(tree.findtext(f"{_CHART}v") or "")) if tree is not None else ""
 
 
 def _points(tree: Any) -> dict[str, str]:
@@ -141,6 +139,23 @@ def is_fallback(element: Any) -> bool:
     return str(element.tag).endswith("}Fallback")
 
 
+def drawn_objects(
+    packed: zipfile.ZipFile, tree: Any, related: Mapping[str, tuple[str, str]], left_out: Counter[str]
+) -> Iterator[tuple[Any, Chart | list[str]]]:
+    """Yield the charts, and the lines of the diagrams, that a tree refers to, each after its element.
+
+    Args:
+        related: the relations of the part.
+        left_out: counts broken parts.
+    """
+    for element in tree.iter("{*}chart", "{*}relIds"):
+        is_chart = str(element.tag).endswith("}chart")
+        _, place = related.get(str(element.get(f"{_R}id" if is_chart else f"{_R}dm")), ("", ""))
+        data = None if any(map(is_fallback, element.iterancestors())) else parse_extra(packed, place, left_out)
+        if data is not None:
+            yield element, read_chart(data) if is_chart else read_diagram(data)
+
+
 def picture_mark(
     packed: zipfile.ZipFile, picture: Any, related: Mapping[str, tuple[str, str]], pictures: PictureCollector
 ) -> str:
@@ -150,7 +165,7 @@ def picture_mark(
         related: the relations of the part.
     """
     blip, named = picture.find("{*}blipFill/{*}blip"), picture.find("{*}nvPicPr/{*}cNvPr")
-    _, place = related.get(str(blip.get(_EMBEDDED)) if blip is not None else "", ("", ""))
+    _, place = related.get(str(blip.get(f"{_R}embed")) if blip is not None else "", ("", ""))
     if place not in packed.NameToInfo:
         return ""
     alt = str(named.get("descr") or "") if named is not None else ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from turnmark.corpora.readers.office.charts import Chart
 from turnmark.corpora.readers.office.grid_tables import GridTable, description_of
 from turnmark.corpora.tables.column_types import has_no_labels, join_labels
 from turnmark.corpora.tables.data_tables import LARGE_CELLS, DataRow, pack_rows
@@ -153,6 +154,11 @@ class CellBudget:
         self.rows -= filled > 0
         self.cells -= filled
         return self.rows >= 0 and self.cells >= 0
+
+
+def chart_sheet(chart: Chart) -> Sheet:
+    """Return the numbers of a chart as a sheet without a name."""
+    return Sheet("", [[cell_of_text(text) for text in row] for row in chart.rows])
 
 
 def sheet_markdown(sheet: Sheet, level: int = 2) -> str:

@@ -55,7 +55,7 @@ def _duration(value: timedelta) -> str:
 def _number(value: float, code: str) -> str:
     section = _section(value, code)
     is_general = _LITERAL.sub("", section).strip().lower() in ("", "general", "@", "standard")
-    digits = None if is_general else _DIGITS.search(_without_literals(section))
+    digits = None if is_general else _DIGITS.search(_LITERAL.sub(lambda literal: " " * len(literal.group()), section))
     if digits is None or _SCIENTIFIC.search(section) or digits.group().endswith(",") or "/" in section:
         return _format_general(value)
     percent = "%" in section
@@ -90,11 +90,6 @@ def _section(value: float, code: str) -> str:
     if value == 0 and len(parts) > 2:
         return parts[2] if re.search("[0#?]", parts[2]) else parts[0]
     return parts[0]
-
-
-def _without_literals(section: str) -> str:
-    """Replace the literal text of a code with blanks, so that its digits can be found."""
-    return _LITERAL.sub(lambda match: " " * len(match.group()), section)
 
 
 def _literals_around(section: str, digits: re.Match[str]) -> tuple[str, str]:

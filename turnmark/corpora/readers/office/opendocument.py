@@ -32,7 +32,7 @@ from turnmark.corpora.readers.office.grid import (
     CellBudget,
     Merge,
     Sheet,
-    cell_of_text,
+    chart_sheet,
     escape_line,
 )
 from turnmark.corpora.readers.office.slides import Slide, SlideLine, deck
@@ -51,6 +51,7 @@ _PRESENTATION = "{urn:oasis:names:tc:opendocument:xmlns:presentation:1.0}"
 _SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _OBJECT = f"{_DRAW}object"
+_CELLS = (f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell")
 _CONTENT = "content.xml"
 _MAX_STYLE_PARENTS = 20  # in a chain of styles that are based on one another
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?")
@@ -71,7 +72,7 @@ def chart_of(packed: zipfile.ZipFile, drawn: Any, left_out: Counter[str]) -> Cha
         return None
     title = " ".join(" ".join(found.itertext()) for found in chart.iterfind(f"{_CHART}title"))
     rows = [
-        [" ".join(clean_text(" ".join(cell.itertext())).split()) for cell in row.iterchildren(f"{_TABLE}table-cell")]
+        [" ".join(clean_text(" ".join(cell.itertext())).split()) for cell in row.iterchildren(_CELLS[0])]
         for row in chart.iter(f"{_TABLE}table-row")
     ]
     rows = [row for row in rows[:_MAX_CHART_ROWS] if any(row)]
@@ -133,10 +134,8 @@ def _add_row(sheet: Sheet, element: Any, budget: CellBudget) -> None:
     """Add a row as often as it is repeated."""
     cells: list[Cell] = []
     number = sheet.count
-    for node in element:
-        if node.tag not in (f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
-            continue
-        cell = _cell(node) if node.tag == f"{_TABLE}table-cell" else EMPTY_CELL
+    for node in element.iterchildren(*_CELLS):
+        cell = _cell(node) if node.tag == _CELLS[0] else EMPTY_CELL
         right, down = _count(node, "number-columns-spanned"), _count(node, "number-rows-spanned")
         if right > 1 or down > 1:
             sheet.merges.append(Merge(number, len(cells), number + down, len(cells) + right))
@@ -250,14 +249,11 @@ def _add_frame(slide: Slide, packed: zipfile.ZipFile, frame: Any, left_out: Coun
     for drawn in frame.iter(_OBJECT):
         chart = chart_of(packed, drawn, left_out)
         if chart is not None and chart.rows:
-            slide.tables.append([[cell_of_text(text) for text in row] for row in chart.rows])
+            slide.tables.append(chart_sheet(chart))
     tables = list(frame.iter(f"{_TABLE}table"))
     for table in tables:
-        rows: list[list[Cell]] = []
-        for row in table.iter(f"{_TABLE}table-row"):
-            cells = [each for each in row if each.tag in (f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell")]
-            rows.append([_cell(each) for each in cells])
-        slide.tables.append(rows)
+        rows = [list(map(_cell, row.iterchildren(*_CELLS))) for row in table.iter(f"{_TABLE}table-row")]
+        slide.tables.append(Sheet("", rows))
     if not tables:
         slide.lines += _lines(frame)
 

@@ -20,15 +20,17 @@ from turnmark.corpora.readers.office.archive import (
     read_metadata,
     related_parts,
 )
-from turnmark.corpora.readers.office.charts import (
-    Chart,
-    is_fallback,
-    paragraph_text,
-    picture_mark,
-    read_chart,
-    read_diagram,
+from turnmark.corpora.readers.office.charts import drawn_objects, is_fallback, paragraph_text, picture_mark
+from turnmark.corpora.readers.office.grid import (
+    EMPTY_CELL,
+    Cell,
+    Merge,
+    Sheet,
+    cell_of_text,
+    chart_sheet,
+    escape_line,
+    sheet_markdown,
 )
-from turnmark.corpora.readers.office.grid import Cell, Merge, Sheet, cell_of_text, escape_line, sheet_markdown
 from turnmark.corpora.readers.pictures.collector import PictureCollector
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.tables.markdown_tables import without_tags
@@ -36,7 +38,6 @@ from turnmark.corpora.types import Document
 
 _A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
-_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 _R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
@@ -53,8 +54,7 @@ class Slide:
 
     title: str = ""
     lines: list[SlideLine] = field(default_factory=list)
-    tables: list[list[list[Cell]]] = field(default_factory=list)
-    merges: list[list[Merge]] = field(default_factory=list)
+    tables: list[Sheet] = field(default_factory=list)
     notes: list[SlideLine] = field(default_factory=list)
     pictures: list[str] = field(default_factory=list)  # their marks
 
@@ -62,9 +62,7 @@ class Slide:
         """Return the slide as a section."""
         pieces = [f"## {without_tags(self.title) or f'Slide {number}'}"]
         pieces += _paragraphs(self.lines)
-        for index, rows in enumerate(self.tables):
-            merges = self.merges[index] if index < len(self.merges) else []
-            pieces.append(sheet_markdown(Sheet("", rows, merges), level=3).strip())
+        pieces += [sheet_markdown(table, level=3).strip() for table in self.tables]
         pieces += self.pictures
         notes = [line for line in self.notes if not line.text.isdigit()]  # without the slide number
         if notes:
@@ -164,13 +162,13 @@ def _slide(packed: zipfile.ZipFile, part: str, left_out: Counter[str], pictures:
     for shape in _shapes(tree):
         if shape.tag == f"{_P}graphicFrame":
             _add_tables(slide, shape)
-            for diagram in shape.iter(f"{_DIAGRAM}relIds"):
-                _, place = related.get(str(diagram.get(f"{_R}dm")), ("", ""))
-                data = parse_extra(packed, place, left_out)
-                slide.lines += [SlideLine(text, 0) for text in (read_diagram(data) if data is not None else ())]
-            for chart in shape.iter("{*}chart"):
-                _, place = related.get(str(chart.get(f"{_R}id")), ("", ""))
-                _add_chart(slide, parse_extra(packed, place, left_out))
+            for _, drawn in drawn_objects(packed, shape, related, left_out):
+                if isinstance(drawn, list):
+                    slide.lines += [SlideLine(text, 0) for text in drawn]
+                elif drawn.rows:
+                    slide.tables.append(chart_sheet(drawn))
+                elif drawn.title:
+                    slide.lines.append(SlideLine(drawn.title, None))
             continue
         kind = _placeholder(shape)
         lines = _lines(shape, listed=kind in ("body", "obj", ""))
@@ -229,27 +227,17 @@ def _lines(shape: Any, listed: bool) -> list[SlideLine]:
 
 def _add_tables(slide: Slide, frame: Any) -> None:
     for table in frame.iter(f"{_A}tbl"):
-        rows: list[list[Cell]] = []
-        merges: list[Merge] = []
+        sheet = Sheet("")
         for row in table.iter(f"{_A}tr"):
             cells: list[Cell] = []
             for cell in row.iter(f"{_A}tc"):
                 if cell.get("hMerge") in ("1", "true") or cell.get("vMerge") in ("1", "true"):
-                    cells.append(Cell("", False))
+                    cells.append(EMPTY_CELL)
                     continue
                 right, down = small_number(cell.get("gridSpan")), small_number(cell.get("rowSpan"))
                 if right > 1 or down > 1:
-                    merges.append(Merge(len(rows), len(cells), len(rows) + down, len(cells) + right))
+                    top, left = len(sheet.rows), len(cells)
+                    sheet.merges.append(Merge(top, left, top + down, left + right))
                 cells.append(cell_of_text(" ".join(paragraph_text(each) for each in cell.iter(f"{_A}p"))))
-            rows.append(cells)
-        slide.tables.append(rows)
-        slide.merges.append(merges)
-
-
-def _add_chart(slide: Slide, tree: Any) -> None:
-    chart = read_chart(tree) if tree is not None else Chart("", [])
-    if chart.rows:
-        slide.tables.append([[cell_of_text(text) for text in row] for row in chart.rows])
-        slide.merges.append([])
-    elif chart.title:
-        slide.lines.append(SlideLine(chart.title, None))
+            sheet.rows.append(cells)
+        slide.tables.append(sheet)

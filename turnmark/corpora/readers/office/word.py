@@ -29,16 +29,13 @@ from turnmark.corpora.readers.office.archive import (
     with_usual_names,
     write_changed,
 )
-from turnmark.corpora.readers.office.charts import is_fallback, read_chart, read_diagram
+from turnmark.corpora.readers.office.charts import Chart, drawn_objects
 from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.text.segmentation import heading_text
 
-EmbeddedBlock = str | tuple[str] | list[list[str]] | Any
-"""A paragraph, a heading (a tuple of its text), the rows of a table, or an element of Word."""
 
-
-def embedded_blocks(data: bytes, name: str) -> list[EmbeddedBlock] | None:
-    """Return the blocks of an embedded part, or None if it cannot be read."""
+def embedded_blocks(data: bytes, name: str) -> list[Any] | None:
+    """Return the blocks of an embedded part as elements of Word, or None if it cannot be read."""
     try:
         if data.startswith(b"PK"):
             return _word_blocks(data)
@@ -50,12 +47,16 @@ def embedded_blocks(data: bytes, name: str) -> list[EmbeddedBlock] | None:
         if data.lstrip().startswith(b"{\\rtf"):
             return None
         text = decode(data, declared_encoding(data) or "cp1252")
-        return _page_blocks(text) if b"<" in head else list(filter(None, map(str.strip, text.split("\n"))))
+        return (
+            _page_blocks(text)
+            if b"<" in head
+            else [_paragraph(line) for line in map(str.strip, text.split("\n")) if line]
+        )
     except (Unreadable, zipfile.BadZipFile, LookupError, ValueError, KeyError):
         return None
 
 
-def _word_blocks(data: bytes) -> list[EmbeddedBlock] | None:
+def _word_blocks(data: bytes) -> list[Any] | None:
     with zipfile.ZipFile(io.BytesIO(data)) as packed:
         if sum(part.file_size for part in packed.infolist()) > MAX_UNPACKED_BYTES:
             return None
@@ -64,19 +65,22 @@ def _word_blocks(data: bytes) -> list[EmbeddedBlock] | None:
         return [each for each in body if not str(each.tag).endswith("}sectPr")] if body is not None else None
 
 
-def _page_blocks(page: str) -> list[EmbeddedBlock]:
+def _page_blocks(page: str) -> list[Any]:
     document = parse_html(page, "page.html")
-    return [_block(block.kind, document.text[block.start : block.end]) for block in document.blocks]
+    blocks = [(block.kind, document.text[block.start : block.end]) for block in document.blocks]
+    return [element for kind, text in blocks for element in _block_elements(kind, text)]
 
 
-def _block(kind: str, text: str) -> EmbeddedBlock:
+def _block_elements(kind: str, text: str) -> list[Any]:
+    """Return a block of Markdown as elements of Word; a heading is a bold paragraph."""
     if kind == "heading":
-        return (heading_text(text),)
+        return [_paragraph(heading_text(text), is_bold=True)]
     if kind == "table":
         (table,) = tables_of(text)[:1]
-        return [[*row.cells] for row in (*table.head[:1], *table.rows)]
+        return [_table([row.cells for row in (*table.head[:1], *table.rows)]), _paragraph("")]
     words = " ".join(text.split())
-    return f"• {words.removeprefix('- ')}" if kind == "item" and words.startswith("- ") else words
+    is_bulleted = kind == "item" and words.startswith("- ")
+    return [_paragraph(f"• {words.removeprefix('- ')}" if is_bulleted else words)]
 
 
 _TEXTS = re.compile(r"word/(?:document|footnotes|endnotes)\d*\.xml")
@@ -292,15 +296,9 @@ def _write_objects(tree: Any, packed: zipfile.ZipFile, part: str, left_out: Coun
     """Write charts as tables and diagrams as paragraphs after the paragraph that shows them, and embedded parts."""
     related = related_parts(packed, part)
     ends: dict[Any, Any] = {}
-    shown = [each for each in tree.iter("{*}chart", "{*}relIds") if not any(map(is_fallback, each.iterancestors()))]
-    for anchor in shown:
-        is_chart = etree.QName(anchor).localname == "chart"
-        _, place = related.get(str(anchor.get(f"{_R}id" if is_chart else f"{_R}dm")), ("", ""))
-        data = parse_extra(packed, place, left_out)
+    for anchor, drawn in list(drawn_objects(packed, tree, related, left_out)):
         paragraphs = list(anchor.iterancestors(f"{_W}p"))
-        if data is None or not paragraphs:
-            continue
-        for block in _chart_blocks(data) if is_chart else [_paragraph(line) for line in read_diagram(data)]:
+        for block in _drawn_blocks(drawn) if paragraphs else ():
             ends.get(paragraphs[-1], paragraphs[-1]).addnext(block)
             ends[paragraphs[-1]] = block
     for chunk in list(tree.iter(f"{_W}altChunk")):
@@ -308,28 +306,15 @@ def _write_objects(tree: Any, packed: zipfile.ZipFile, part: str, left_out: Coun
         blocks = embedded_blocks(packed.read(place), place) if place in packed.namelist() else None
         if blocks is None:
             left_out["embedded parts"] += 1
-        _replace(chunk, _elements(blocks or ()))
+        _replace(chunk, blocks or [])
 
 
-def _chart_blocks(data: Any) -> list[Any]:
-    chart = read_chart(data)
-    title = [_paragraph(chart.title)] if chart.title and not chart.rows else []
-    return [*title, *([_table(chart.rows), _paragraph("")] if chart.rows else [])]
-
-
-def _elements(blocks: Sequence[Any]) -> list[Any]:
-    """Return embedded blocks as elements of Word: an element stays, a text is a paragraph, a heading is bold."""
-    elements: list[Any] = []
-    for block in blocks:
-        if isinstance(block, tuple):
-            elements.append(_paragraph(block[0], is_bold=True))
-        elif isinstance(block, str):
-            elements.append(_paragraph(block))
-        elif isinstance(block, list):
-            elements += [_table(block), _paragraph("")]
-        else:
-            elements.append(block)
-    return elements
+def _drawn_blocks(drawn: Chart | list[str]) -> list[Any]:
+    if isinstance(drawn, list):
+        return list(map(_paragraph, drawn))
+    if drawn.rows:
+        return [_table(drawn.rows), _paragraph("")]
+    return [_paragraph(drawn.title)] if drawn.title else []
 
 
 def _run(text: str, is_bold: bool = False) -> Any:

@@ -46,6 +46,7 @@ from turnmark.corpora.readers.office.grid import (
     Merge,
     Sheet,
     cell_of_text,
+    chart_sheet,
     escape_line,
     sheet_markdown,
     sheet_text,
@@ -60,10 +61,10 @@ from turnmark.corpora.types import Document, Problem, TableData
 MAX_SHEETS = 500
 _SHEETS_FOLDER = "xl/worksheets/"
 _MAX_STREAMED_BYTES = 4 * 1000**3  # for all sheets when unpacked
-_MERGE = re.compile(rb'mergeCell [^>]*?ref="([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})"')
+_MERGE = re.compile(rb'mergeCell [^>]*?ref="([A-Z]{1,3}\d{1,7}:[A-Z]{1,3}\d{1,7})"')
 _HIDDEN_ROW = re.compile(rb'<(?:\w+:)?row (?=[^>]*?\bhidden="(?:1|true)")[^>]*?\br="(\d{1,7})"')
 _BLANK_FORMULA = re.compile(
-    rb'<(?:\w+:)?c r="([A-Z]{1,3})(\d{1,7})"[^<>]{0,200}>\s*'
+    rb'<(?:\w+:)?c r="([A-Z]{1,3}\d{1,7})"[^<>]{0,200}>\s*'
     rb"<(?:\w+:)?f\b[^<>]{0,300}(?:/>|>([^<]{0,2000})</(?:\w+:)?f>)"
     rb"\s*(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
 )
@@ -166,16 +167,20 @@ def _stored_value(value: object) -> str:
 
 def _xlsx_merges(packed: zipfile.ZipFile, part: str) -> Iterator[Merge]:
     """Yield the merged cells of a sheet, which openpyxl does not report when it streams."""
+    from openpyxl.utils.cell import range_boundaries
+
     for match in islice(_matches(packed, part, _MERGE), _MAX_MERGES):
-        left, top, right, bottom = match.groups()
-        yield Merge(int(top) - 1, _column(left), int(bottom), _column(right) + 1)
+        left, top, right, bottom = range_boundaries(match[1].decode())
+        yield Merge(top - 1, left - 1, bottom, right)
 
 
 def _note_formulas(sheet: Sheet, packed: zipfile.ZipFile, part: str) -> None:
     """Count the formulas without a stored value, which programs other than Excel write. Show the words of links."""
+    from openpyxl.utils.cell import coordinate_to_tuple
+
     for match in _matches(packed, part, _BLANK_FORMULA):
-        link = _HYPERLINK.match(html.unescape((match[3] or b"").decode("utf-8", "replace")))
-        row, column = int(match[2]) - 1, _column(match[1])
+        link = _HYPERLINK.match(html.unescape((match[2] or b"").decode("utf-8", "replace")))
+        row, column = (number - 1 for number in coordinate_to_tuple(match[1].decode()))
         if row in sheet.hidden:
             continue
         if link and row < len(sheet.rows):
@@ -197,13 +202,6 @@ def _matches(packed: zipfile.ZipFile, part: str, pattern: re.Pattern[bytes]) -> 
                 yield match
                 end = match.end()
             carried = piece[max(end, len(piece) - _MAX_MATCH_BYTES) :]
-
-
-def _column(letters: bytes) -> int:
-    number = 0
-    for letter in letters:
-        number = number * 26 + letter - ord("A") + 1
-    return number - 1
 
 
 # --- what is drawn on a sheet -----------------------------------------------------------------------------------------
@@ -254,8 +252,7 @@ def _chart_pieces(data: Any) -> Iterator[str]:
     chart = read_chart(data)
     sources = [str(formula.text or "") for formula in data.iter("{*}f")]
     if chart.rows and (not sources or any(map(_OTHER_BOOK.match, sources))):
-        rows = [[cell_of_text(text) for text in row] for row in chart.rows]
-        yield sheet_markdown(Sheet("", rows)).strip()
+        yield sheet_markdown(chart_sheet(chart)).strip()
     elif chart.words:
         yield escape_line(chart.words)
 

@@ -1,13 +1,12 @@
 """Reads a PDF as Markdown-like text, in steps.
 
-    glyphs      the file -> pages: words with fonts and positions, and rules (letters, fonts, drawings, raw, page)
-    scans       scanned pages, by OCR (ocr)
-    layout      pages -> columns (columns) of lines (lines) and tables (ruled_tables, aligned_tables, table_cells),
-                without what is not text (running_headers, clutter, contents)
-    headings    the lines that are headings (outline, styled_headings, heading_levels)
-    flow        columns -> blocks: paragraphs, list items, tables, code (blocks, paragraphs, code_listing)
-    writer      blocks -> Markdown
-    document    all steps, with the title and the date (metadata)
+    extraction  the file -> pages: words with fonts and positions, and rules; scanned pages by OCR
+    figures     what a page draws, and the pictures, charts and diagrams among it
+    layout      pages -> columns of lines and tables (the room tables), without what is not text
+    headings    the lines that are headings
+    blocks      columns -> blocks: paragraphs, list items, tables, code; blocks -> Markdown
+    document    all steps, with the title and the date
 
-`picture` draws a page for the user. pdfium is loaded only when it is needed.
+The room page has the records and patterns that all steps share. `page_picture` draws a page for the user. pdfium is
+loaded only when it is needed.
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from pathlib import Path
 
 import pypdfium2
@@ -20,29 +19,27 @@ from turnmark.corpora.readers.common.prose import (
     title_from_name,
 )
 from turnmark.corpora.readers.pdf.blocks.block_flow import drafts_of
-from turnmark.corpora.readers.pdf.blocks.markdown_writer import vocabulary, write_markdown
+from turnmark.corpora.readers.pdf.blocks.markdown_writer import BlockDraft, vocabulary, write_markdown
 from turnmark.corpora.readers.pdf.extraction import ocr
 from turnmark.corpora.readers.pdf.extraction.ocr import read_scans
 from turnmark.corpora.readers.pdf.extraction.page_text import read_page
-from turnmark.corpora.readers.pdf.figures.drawings import has_fields
-from turnmark.corpora.readers.pdf.figures.figure_pictures import take_figures, with_described_figures
-from turnmark.corpora.readers.pdf.figures.figure_places import FigurePlaces
+from turnmark.corpora.readers.pdf.figures.figure_pictures import FigurePlaces, take_figures, with_described_figures
+from turnmark.corpora.readers.pdf.figures.shapes import has_fields
 from turnmark.corpora.readers.pdf.headings.outline import bookmarks_of
 from turnmark.corpora.readers.pdf.layout.page_layout import lay_out
-from turnmark.corpora.readers.pdf.page.drafts import BlockDraft
 from turnmark.corpora.readers.pdf.page.letters import normalize_letters
 from turnmark.corpora.readers.pdf.page.page_records import PdfPage
 from turnmark.corpora.readers.pictures.collector import PictureCollector
-from turnmark.corpora.readers.registry import ProgressCallback, no_progress
+from turnmark.corpora.readers.registry import ProgressCallback
+from turnmark.corpora.tables.cell_dates import read_date
 from turnmark.corpora.types import Document, Problem
 
 _OPENING_BLOCKS = 40  # in which a title must appear
 _PDF_DATE = re.compile(r"(?:D:)?(\d{4})(\d{2})(\d{2})")
-_MONTHS = "january february march april may june july august september october november december".split()
 _WRITTEN_DATE = re.compile(
-    r"(?P<iso>(?:19|20)\d{2}-\d{2}-\d{2})(?!\d)"
-    r"|(?P<month>[A-Z][a-z]{2,8})\.? (?P<day>\d{1,2})(?:st|nd|rd|th)?,? (?P<year>(?:19|20)\d{2})"
-    r"|(?P<day2>\d{1,2})(?:st|nd|rd|th)?\.? (?P<month2>[A-Z][a-z]{2,8})\.?,? (?P<year2>(?:19|20)\d{2})"
+    r"(?:19|20)\d{2}-\d{2}-\d{2}(?!\d)"
+    r"|[A-Z][a-z]{2,8}\.? \d{1,2}(?:st|nd|rd|th)?,? (?:19|20)\d{2}"
+    r"|\d{1,2}(?:st|nd|rd|th)?\.? [A-Z][a-z]{2,8}\.?,? (?:19|20)\d{2}"
 )
 
 
@@ -64,26 +61,10 @@ def date_of(metadata: Mapping[str, str], opening: str) -> str:
     Returns:
         A date such as "2024-03-31"; empty if there is none.
     """
-    for match in _WRITTEN_DATE.finditer(opening):
-        if match["iso"]:
-            return match["iso"]
-        name = (match["month"] or match["month2"]).lower()
-        month = next((index for index, full in enumerate(_MONTHS, 1) if full.startswith(name[:3])), 0)
-        if day := _iso_date(match["year"] or match["year2"], month, match["day"] or match["day2"]):
-            return day
-    for key in ("ModDate", "CreationDate"):
-        said = _PDF_DATE.match(metadata.get(key, ""))
-        if said and (day := _iso_date(said[1], int(said[2]), said[3])):
-            return day
-    return ""
-
-
-def _iso_date(year: str, month: int, day: str) -> str:
-    """Return a date in ISO 8601; empty if there is no such day."""
-    try:
-        return date(int(year), month, int(day)).isoformat()
-    except ValueError:
-        return ""
+    written = _WRITTEN_DATE.findall(opening)
+    stored = (_PDF_DATE.match(metadata.get(key, "")) for key in ("ModDate", "CreationDate"))
+    dates = map(read_date, (*written, *("-".join(found.groups()) for found in stored if found)))
+    return next((found.day_first for found in dates if found and found.day_first), "")
 
 
 MAX_PAGES = 5_000
@@ -93,48 +74,31 @@ _PRINT_ADVICE = "open it and print it to a new PDF"
 
 def read(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     """Yield the Document of a PDF, and a Problem for pages that were not read, or not reliably."""
-    document, doubts = _read(path, relative, progress)
+    file = _open(path)
+    try:
+        document, doubts = _read_open(file, relative, progress)
+    finally:
+        file.close()
     yield document
     for doubt in doubts:
         yield Problem(file=relative, what=doubt)
 
 
-def read_pdf(path: Path, relative: str, progress: ProgressCallback = no_progress) -> Document:
-    """Return the Document of a PDF; its `pages` are the offsets at which the pages begin.
-
-    Args:
-        progress: called after each page with its number and the number of pages.
-
-    Raises:
-        Unreadable: the file is not a PDF, is encrypted, or has too many pages or no text.
-        OSError: the file cannot be opened.
-    """
-    return _read(path, relative, progress)[0]
-
-
-def _read(path: Path, relative: str, progress: ProgressCallback) -> tuple[Document, list[str]]:
-    file = _open(path)
-    try:
-        return _read_open(file, relative, progress)
-    finally:
-        file.close()
-
-
 def _read_open(file: pypdfium2.PdfDocument, relative: str, progress: ProgressCallback) -> tuple[Document, list[str]]:
     pages = _pages(file, progress)
     originals = list(pages)
-    scans = read_scans(file, pages, progress)
+    doubts, guessed = read_scans(file, pages, progress)
     collector = PictureCollector()
     shown = with_described_figures(originals, pages)
     has_pictures = collector.folder is not None and any(page.figures for page in shown)
-    _check_text(pages, scans.doubts, has_pictures)
-    laid = lay_out(pages)
-    drafts = drafts_of(laid.pages, bookmarks_of(file))
-    written = write_markdown(drafts, len(pages), vocabulary(laid.pages))
-    pictures = take_figures(file, shown, FigurePlaces(laid.pages, written), collector, progress)
+    _check_text(pages, doubts, has_pictures)
+    layouts, left_out = lay_out(pages)
+    drafts = drafts_of(layouts, bookmarks_of(file))
+    written = write_markdown(drafts, len(pages), vocabulary(layouts))
+    pictures = take_figures(file, shown, FigurePlaces(layouts, written), collector, progress)
     hidden = sum(page.hidden for page in originals)
-    uncertain = Counter({"lines that OCR only guessed": scans.guessed, "white words on white": hidden})
-    left_out = laid.left_out + uncertain + collector.left_out
+    uncertain = Counter({"lines that OCR only guessed": guessed, "white words on white": hidden})
+    left_out += uncertain + collector.left_out
     document = Document(
         id=relative,
         title=shorten_title(title_of(file.get_metadata_dict(), drafts) or title_from_name(relative)),
@@ -146,7 +110,7 @@ def _read_open(file: pypdfium2.PdfDocument, relative: str, progress: ProgressCal
         left_out=dict(left_out),
         pictures=pictures,
     )
-    return document, scans.doubts
+    return document, doubts
 
 
 def _open(path: Path) -> pypdfium2.PdfDocument:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from PIL import Image, ImageChops, ImageDraw
 from turnmark.corpora.readers.common.prose import Unreadable
 from turnmark.corpora.readers.pdf.extraction import ocr
 from turnmark.corpora.readers.pdf.extraction.page_text import placed_words, read_page
-from turnmark.corpora.readers.pdf.page.geometry import Box, box_around
+from turnmark.corpora.readers.pdf.page.page_records import Box, box_around
 from turnmark.corpora.readers.pdf.page.pdfium_calls import device_point
 from turnmark.corpora.types import ShareBox
 
@@ -27,12 +26,7 @@ HIGHLIGHT_COLOR = (255, 235, 120)
 FRAME, FRAME_PIXELS = (230, 120, 0), 4  # color and width of the line around a picture
 
 PixelBox = tuple[float, float, float, float]  # left, top, right, bottom, in pixels
-
-
-@dataclass
-class _PageWord:
-    text: str
-    boxes: list[PixelBox]
+PageWord = tuple[str, PixelBox]
 
 
 def page_picture(path: Path, number: int, marked: str, framed: Sequence[ShareBox] = ()) -> bytes:
@@ -79,16 +73,15 @@ def _png(image: Image.Image, boxes: Sequence[PixelBox], framed: Sequence[ShareBo
     return buffer.getvalue()
 
 
-def find_marked_boxes(page: Sequence[_PageWord], passage: Sequence[str]) -> list[PixelBox]:
+def find_marked_boxes(page: Sequence[PageWord], passage: Sequence[str]) -> list[PixelBox]:
     """Return the boxes of the words on a page that a passage has in the same order, with neighbors joined."""
     page, passage = page[:MAX_WORDS], passage[:MAX_WORDS]
-    matcher = SequenceMatcher(None, [word.text for word in page], passage, autojunk=False)
+    matcher = SequenceMatcher(None, [word for word, _ in page], passage, autojunk=False)
     shortest = min(MIN_MATCHED_WORDS, len(passage))
     boxes: list[PixelBox] = []
     for match in matcher.get_matching_blocks():
         if match.size >= max(shortest, 1):
-            found = page[match.a : match.a + match.size]
-            boxes += _join_boxes(box for word in found for box in word.boxes)
+            boxes += _join_boxes(box for _, box in page[match.a : match.a + match.size])
     return boxes
 
 
@@ -110,7 +103,7 @@ def _plain_words(text: str) -> list[str]:
     return "".join(char if char.isalnum() else " " for char in plain).split()
 
 
-def _drawn_words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_PageWord]:
+def _drawn_words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[PageWord]:
     """Yield the parts of words between their punctuation, each with its share of the word's box, in pixels."""
     for text, box, degrees in placed_words(page):
         width = box.width / max(len(text), 1)
@@ -119,10 +112,10 @@ def _drawn_words(page: pypdfium2.PdfPage, size: tuple[int, int]) -> Iterator[_Pa
             at = max(at, text.casefold().find(part, at))
             piece = box._replace(left=box.left + at * width, right=min(box.right, box.left + (at + len(part)) * width))
             at += len(part)
-            yield _PageWord(part, [_pixels(page, size, piece.turned(-degrees))])
+            yield part, _pixels(page, size, piece.turned(-degrees))
 
 
-def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord]:
+def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[PageWord]:
     """Yield the words that OCR read on a page, each with its part of the line box, in pixels of the picture."""
     read = ocr.read_cached(page)
     if read is None:
@@ -132,7 +125,7 @@ def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[_PageWord
         edges = (box.left, read.height - box.top, box.right, read.height - box.bottom)
         left, top, right, bottom = (edge * scale for edge in edges)
         for text in _plain_words(word.text):
-            yield _PageWord(text, [(left, top, right, bottom)])
+            yield text, (left, top, right, bottom)
 
 
 def _pixels(page: pypdfium2.PdfPage, size: tuple[int, int], box: Box) -> PixelBox:

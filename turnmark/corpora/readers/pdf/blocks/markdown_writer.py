@@ -4,17 +4,67 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from turnmark.corpora.readers.common.prose import fence_around
 from turnmark.corpora.readers.pdf.layout.page_layout import PageLayout
-from turnmark.corpora.readers.pdf.page.boxes import HAN
-from turnmark.corpora.readers.pdf.page.drafts import BlockDraft
+from turnmark.corpora.readers.pdf.page.boxes import HAN, Style
 from turnmark.corpora.readers.pdf.page.text_patterns import hyphenated_start
 from turnmark.corpora.tables.markdown_tables import marked_row, rule_below
-from turnmark.corpora.types import Block
+from turnmark.corpora.types import Block, BlockKind
 
 _FIRST_WORD = re.compile(r"[^\W\d_]+")
 _MAX_INDENT_LEVEL = 8  # of a list item
+
+
+@dataclass
+class BlockDraft:
+    """A block to be written.
+
+    Attributes:
+        parts: the lines on each page (counted from 0), for all kinds but tables.
+        level: heading: from 1; list item: from 0.
+        rows: table: the cells of each row, with its page.
+        x0: left edge, in points from the left edge of the page.
+        style: style of a heading that is not run in with its paragraph.
+        full: whether the last line reaches the right edge, so that the block may continue in the next column.
+        note: whether it is a footnote or a caption, which may interrupt a paragraph.
+        indented: whether the first line is indented.
+    """
+
+    kind: BlockKind
+    parts: list[tuple[int, list[str]]] = field(default_factory=list)
+    level: int = 0
+    number: int | None = None
+    rows: list[tuple[int, list[str]]] = field(default_factory=list)
+    x0: float = 0.0
+    style: Style | None = None
+    bookmarked: bool = False
+    full: bool = False
+    note: bool = False
+    indented: bool = False
+
+    @property
+    def texts(self) -> list[str]:
+        """Its lines."""
+        return [text for _, texts in self.parts for text in texts]
+
+    @property
+    def page(self) -> int:
+        """The page that it begins on, counted from 0."""
+        return (self.rows or self.parts)[0][0]
+
+    def prepend(self, text: str) -> None:
+        """Insert a text before the first line."""
+        texts = self.parts[0][1]
+        texts[0] = f"{text} {texts[0]}"
+
+    def extend(self, draft: BlockDraft) -> None:
+        """Append the content of another block of the same kind."""
+        self.parts += draft.parts
+        self.rows += draft.rows
+        self.full = draft.full
 
 
 class PdfText(NamedTuple):
@@ -91,9 +141,7 @@ class _Writer:
             self._write(marked_row(row) if index else f"{marked_row(row)}\n{rule_below(row)}")
 
     def _write_code(self, draft: BlockDraft) -> None:
-        fence = "```"
-        while any(fence in text for text in draft.texts):
-            fence += "`"
+        fence = fence_around("\n".join(draft.texts))
         self._write(fence)
         for page, texts in draft.parts:
             self._write("\n")

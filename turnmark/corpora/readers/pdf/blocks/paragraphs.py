@@ -6,9 +6,9 @@ from collections import Counter
 from itertools import pairwise
 from typing import NamedTuple
 
-from turnmark.corpora.readers.pdf.headings.heading_levels import MAX_SIZE_DIFFERENCE
+from turnmark.corpora.readers.pdf.blocks.markdown_writer import BlockDraft
+from turnmark.corpora.readers.pdf.headings.styled_headings import MAX_SIZE_DIFFERENCE
 from turnmark.corpora.readers.pdf.page.boxes import PdfColumn, PdfLine
-from turnmark.corpora.readers.pdf.page.drafts import BlockDraft
 from turnmark.corpora.readers.pdf.page.text_patterns import (
     ListMark,
     begins_as_caption,
@@ -118,7 +118,7 @@ class Paragraphs:
             "paragraph", [(self._page, texts)], x0=first.x0, full=last.x1 > self._shape.right - 2.5 * last.size
         )
         if item is None:
-            draft.note = self._noting or begins_as_caption(first.text)
+            draft.note = self._noting or bool(begins_as_caption(first.text))
             draft.indented = first.x0 > self._shape.left + _MIN_INDENT * first.size
         else:
             draft.kind, draft.level, draft.number = "item", item.level, item.mark.number
@@ -181,4 +181,4 @@ class Paragraphs:
         if not usual - _MIN_INDENT * size <= line.x0 <= usual + _MIN_INDENT * size:
             return True
         early = above.x1 < self._shape.right - 0.3 * self._shape.width
-        return early and ends_sentence(above.text) and line.text[:1].isupper()
+        return early and line.text[:1].isupper() and bool(ends_sentence(above.text))

@@ -22,34 +22,32 @@ from numpy.typing import NDArray
 from turnmark.core.extras import install_command, is_installed
 from turnmark.core.home import home, write_atomic
 from turnmark.core.record import Record
-from turnmark.corpora.readers.pdf.extraction.orientation import PageMarks, upright_pages
-from turnmark.corpora.readers.pdf.page.geometry import Box, turn_point
-from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Word
+from turnmark.corpora.readers.pdf.extraction.orientation import upright_pages
+from turnmark.corpora.readers.pdf.page.page_records import Box, PdfPage, Word, turn_point
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.text.segmentation import spans
 
 _MAX_LISTED_RANGES = 8  # of pages in one message
 
 
-class ScanNotes(NamedTuple):
-    """Messages about pages that were not read, or not reliably, and the number of lines left out as guesses."""
+def read_scans(
+    document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: ProgressCallback
+) -> tuple[list[str], int]:
+    """Replace the pages that need OCR with what it reads.
 
-    doubts: list[str]
-    guessed: int
-
-
-def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: ProgressCallback) -> ScanNotes:
-    """Replace the pages that need OCR with what it reads."""
+    Returns:
+        Messages about pages that were not read, or not reliably, and the number of lines left out as guesses.
+    """
     unread = [index for index, page in enumerate(pages) if page.unread]
     if not unread:
-        return ScanNotes([], 0)
+        return [], 0
     if not is_installed("ocr"):
         for index in unread:
             if not pages[index].scanned:
                 pages[index].words = []  # its letters mean nothing
         where = _page_ranges(unread)
         doubt = f"{where} without text that can be read, so probably scanned; to read them: {INSTALL_COMMAND}"
-        return ScanNotes([doubt], 0)
+        return [doubt], 0
     doubtful: list[int] = []
     guessed = 0
     said = "OCR"
@@ -69,9 +67,9 @@ def read_scans(document: pypdfium2.PdfDocument, pages: list[PdfPage], progress: 
     progress(len(pages), len(pages))
     even_sizes(pages, [pages[index] for index in unread])
     if not doubtful:
-        return ScanNotes([], 0)
+        return [], 0
     doubt = f"{_page_ranges(doubtful)} read by OCR, but hardly legible; lines that it only guessed are left out"
-    return ScanNotes([doubt], guessed)
+    return [doubt], guessed
 
 
 def _page_ranges(indexes: Sequence[int]) -> str:
@@ -113,7 +111,7 @@ class RecognizedPage(NamedTuple):
     @property
     def page(self) -> PdfPage:
         """The page, turned upright."""
-        upright = upright_pages(self.words, PageMarks((), ()), Box(0, 0, self.width, self.height))
+        upright = upright_pages(self.words, Box(0, 0, self.width, self.height), (), ())
         return replace(upright, characters=sum(len(word.text) for _, word in self.words))
 
 

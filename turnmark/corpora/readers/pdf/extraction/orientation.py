@@ -12,12 +12,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median_high
-from typing import NamedTuple
 
 from turnmark.corpora.readers.pdf.extraction.right_to_left import as_left_to_right
 from turnmark.corpora.readers.pdf.page.boxes import HAN
-from turnmark.corpora.readers.pdf.page.geometry import MAX_SLANT_DEGREES, Box, angle_between, quadrant, slant
-from turnmark.corpora.readers.pdf.page.page_records import DOWNWARD_DEGREES, PdfPage, Rule, Word
+from turnmark.corpora.readers.pdf.page.page_records import (
+    DOWNWARD_DEGREES,
+    MAX_SLANT_DEGREES,
+    Box,
+    PdfPage,
+    Rule,
+    Word,
+    angle_between,
+    quadrant,
+    slant,
+)
 from turnmark.corpora.readers.pdf.tables.turned_labels import place_labels
 
 _MIN_VERTICAL_SHARE = 0.6  # of the Chinese and Japanese letters of a page that stand above each other
@@ -66,20 +74,18 @@ _MIN_LEVEL_CHARACTERS = 20  # of level text, so that slanted text is not the mai
 _MAX_LETTER_GAP = 0.1  # of the size; a space is wider
 
 
-class PageMarks(NamedTuple):
-    """What a page has besides its words: rules, and boxes of the links to places in the document."""
-
-    rules: Sequence[Rule]
-    links: Sequence[Box]
-
-
-def upright_pages(words: Sequence[DirectedWord], marks: PageMarks, box: Box) -> PdfPage:
-    """Return the page with its words and marks turned upright.
+def upright_pages(words: Sequence[DirectedWord], box: Box, rules: Sequence[Rule], links: Sequence[Box]) -> PdfPage:
+    """Return the page with its words, rules and links turned upright.
 
     Args:
         words: each with its direction, placed in the coordinates of that direction.
         box: the box of the page.
+        links: boxes of the links to places in the document.
     """
+
+    def turned(found: Sequence[DirectedWord], direction: float) -> PdfPage:
+        return _turned_page(found, box, direction, rules, links)
+
     words = as_downward(words)
     main = _main_direction(words)
     sides: dict[int, list[DirectedWord]] = {}  # by the difference from the main direction: 0, 90, 180 or 270
@@ -89,10 +95,10 @@ def upright_pages(words: Sequence[DirectedWord], marks: PageMarks, box: Box) -> 
             sides.setdefault(quadrant(beyond), []).append((degrees, word))
     directions = {side: _direction(found, (main + side) % 360) for side, found in sides.items()}
     level = directions.pop(0, main)
-    page = _turned_page(sides.get(0, ()), marks, box, level)
+    page = turned(sides.get(0, ()), level)
     page.slanted = len(words) - sum(map(len, sides.values()))
-    others = {side: _turned_page(sides[side], marks, box, direction) for side, direction in sorted(directions.items())}
-    for side, other in others.items():
+    for side, direction in sorted(directions.items()):
+        other = turned(sides[side], direction)
         page.words += place_labels(other, side, page)
         if other.words:
             page.asides.append(_turn_left_to_right(other))
@@ -124,24 +130,26 @@ def _direction(words: Sequence[DirectedWord], near: float) -> float:
     return near if abs(skew) < _MIN_SKEW_DEGREES else (near + skew) % 360
 
 
-def _turned_page(words: Iterable[DirectedWord], marks: PageMarks, box: Box, direction: float) -> PdfPage:
+def _turned_page(
+    words: Iterable[DirectedWord], box: Box, direction: float, rules: Sequence[Rule], links: Sequence[Box]
+) -> PdfPage:
     """Return a page whose text of a direction is upright, and whose lower left corner is at 0."""
     right_angle = quadrant(direction)
     turned = box.turned(right_angle)
+    across, up = -turned.left, -turned.bottom
+
+    def placed_box(each: Box) -> Box:
+        return each.turned(right_angle).moved(across, up)
+
     placed = [word.turned(direction - degrees) for degrees, word in words]
     if direction:
         placed = _joined_letters(placed)
-    rules, links = list(marks.rules), list(marks.links)
-    if right_angle:
-        rules = [rule.turned(right_angle) for rule in rules]
-        links = [link.turned(right_angle) for link in links]
-    across, up = -turned.left, -turned.bottom
     if across or up:
         placed = [word.moved(across, up) for word in placed]
-        rules = [rule.moved(across, up) for rule in rules]
-        links = [link.moved(across, up) for link in links]
     width, height = max(turned.right - turned.left, 1.0), max(turned.top - turned.bottom, 1.0)
-    return PdfPage(width, height, _without_duplicates(placed), rules, degrees=right_angle, links=links)
+    turned_rules = [Rule(*placed_box(Box(*rule))) for rule in rules]
+    turned_links = list(map(placed_box, links))
+    return PdfPage(width, height, _without_duplicates(placed), turned_rules, degrees=right_angle, links=turned_links)
 
 
 def _joined_letters(words: Iterable[Word]) -> list[Word]:

@@ -12,20 +12,12 @@ from typing import NamedTuple
 import pypdfium2
 import pypdfium2.raw as pdfium
 
-from turnmark.corpora.readers.pdf.extraction.orientation import DirectedWord, PageMarks, upright_pages
+from turnmark.corpora.readers.pdf.extraction.orientation import DirectedWord, upright_pages
 from turnmark.corpora.readers.pdf.extraction.right_to_left import reading_order
-from turnmark.corpora.readers.pdf.figures.drawings import links_of
 from turnmark.corpora.readers.pdf.figures.figure_finder import PlacedLine, figures_of
-from turnmark.corpora.readers.pdf.figures.shapes import ShapeKind, read_drawing
+from turnmark.corpora.readers.pdf.figures.shapes import ShapeKind, links_of, read_drawing
 from turnmark.corpora.readers.pdf.page import pdfium_calls
-from turnmark.corpora.readers.pdf.page.geometry import (
-    MAX_SLANT_DEGREES,
-    Box,
-    direction_of,
-    letter_box,
-    slant,
-    turn_point,
-)
+from turnmark.corpora.readers.pdf.page.boxes import follows
 from turnmark.corpora.readers.pdf.page.letters import (
     decode_cork,
     decode_symbol_codes,
@@ -34,8 +26,17 @@ from turnmark.corpora.readers.pdf.page.letters import (
     letter_of,
     normalize_letters,
 )
-from turnmark.corpora.readers.pdf.page.lines import follows
-from turnmark.corpora.readers.pdf.page.page_records import PdfFigure, PdfPage, Word
+from turnmark.corpora.readers.pdf.page.page_records import (
+    MAX_SLANT_DEGREES,
+    Box,
+    PdfFigure,
+    PdfPage,
+    Word,
+    direction_of,
+    letter_box,
+    slant,
+    turn_point,
+)
 
 _MONO = re.compile(
     r"mono|courier|consol|typewriter|menlo|cursor|inconsolata|cmtt|cmsltt|sftt|lmtt|ectt|txtt|pcr|fira ?code|fixed",
@@ -97,11 +98,10 @@ def read_page(page: pypdfium2.PdfPage) -> PdfPage:
     bounds = Box(*page.get_bbox())
     hidden = _find_hidden(page, reader.white)
     reader.words = [each for each in reader.words if each[1] not in hidden] if hidden else reader.words
-    drawn = read_drawing(page)
-    marks = PageMarks(drawn.rules, list(links_of(page)))
-    figures = figures_of(drawn.shapes, partial(_text_lines, reader.words), bounds)
-    upright = upright_pages(_with_level_labels(reader.words, figures), marks, bounds)
-    pictures = sum(shape.box.share_of(bounds) for shape in drawn.shapes if shape.kind is ShapeKind.PICTURE)
+    shapes, rules = read_drawing(page)
+    figures = figures_of(shapes, lambda: list(map(_placed_line, _runs(reader.words))), bounds)
+    upright = upright_pages(_with_level_labels(reader.words, figures), bounds, rules, list(links_of(page)))
+    pictures = sum(shape.box.share_of(bounds) for shape in shapes if shape.kind is ShapeKind.PICTURE)
     scanned = reader.visible < _MAX_SCAN_CHARACTERS and pictures >= _MIN_PICTURE_SHARE
     return replace(
         upright,
@@ -132,12 +132,8 @@ def _find_hidden(page: pypdfium2.PdfPage, white: Sequence[DirectedWord]) -> set[
     return hidden
 
 
-def _text_lines(words: Sequence[DirectedWord]) -> list[PlacedLine]:
-    """Return the lines of a page in the order in which they are drawn, each with its box on the page."""
-    return [_placed_line(run) for run in _runs(words)]
-
-
 def _runs(words: Sequence[DirectedWord]) -> list[list[DirectedWord]]:
+    """Return the words of each line of a page, in the order in which they are drawn."""
     runs: list[list[DirectedWord]] = []
     for degrees, word in words:
         before = runs[-1][-1] if runs else None
@@ -149,6 +145,7 @@ def _runs(words: Sequence[DirectedWord]) -> list[list[DirectedWord]]:
 
 
 def _placed_line(run: Sequence[DirectedWord]) -> PlacedLine:
+    """Return a line with its box on the page."""
     (degrees, first), last = run[0], run[-1][1]
     size = max(word.size for _, word in run)
     box = Box(min(first.x0, last.x0), first.base - 0.25 * size, max(first.x1, last.x1), first.base + 0.8 * size)
@@ -175,7 +172,7 @@ def _with_level_labels(words: list[DirectedWord], figures: Sequence[PdfFigure]) 
 def placed_words(page: pypdfium2.PdfPage) -> Iterator[tuple[str, Box, float]]:
     """Yield the words of a page in the order in which they are drawn: each with its box, and its direction.
 
-    The box is in the coordinates of the direction (`geometry.turn_point`).
+    The box is in the coordinates of the direction (`page_records.turn_point`).
 
     Raises:
         pypdfium2.PdfiumError: the text cannot be read.

@@ -10,8 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from unicodedata import bidirectional
 
-from turnmark.corpora.readers.pdf.page.geometry import Box
-from turnmark.corpora.readers.pdf.page.page_records import Rule, Word
+from turnmark.corpora.readers.pdf.page.page_records import Box, Rule, Word
 
 _FIRST_RTL_LETTER = "\u0590"  # the first code point of Hebrew and Arabic
 _MAX_WORD_GAP = 0.9  # of the size; between words of one run
@@ -49,7 +48,9 @@ def reading_order(letters: Sequence[str], box_at: Callable[[int], Box]) -> list[
 
 def _sorted_word(letters: Sequence[str], word: list[int], box_at: Callable[[int], Box]) -> Iterator[int]:
     """Yield the characters between two spaces of a leftward line in reading order."""
-    for is_leftward, group in groupby(word, lambda index: _is_leftward_sign(letters[index])):
+    for is_leftward, group in groupby(
+        word, lambda index: bidirectional(letters[index]) == "NSM" or is_right_to_left(letters[index])
+    ):
         run = list(group)
         if is_leftward:
             yield from _with_ordered_ligatures(letters, run, box_at)
@@ -58,11 +59,6 @@ def _sorted_word(letters: Sequence[str], word: list[int], box_at: Callable[[int]
         core = [at for at, index in enumerate(run) if bidirectional(letters[index]) in ("L", "EN", "AN", "ET")]
         first, last = (core[0], core[-1] + 1) if core else (len(run), len(run))
         yield from (*reversed(run[last:]), *run[first:last], *reversed(run[:first]))
-
-
-def _is_leftward_sign(letter: str) -> bool:
-    """Return whether a character is a leftward letter or a mark on one."""
-    return is_right_to_left(letter) or bidirectional(letter) == "NSM"
 
 
 def _with_ordered_ligatures(letters: Sequence[str], run: list[int], box_at: Callable[[int], Box]) -> Iterator[int]:

@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from turnmark.corpora.readers.pdf.headings.body_text import Body
-from turnmark.corpora.readers.pdf.headings.outline import Bookmark, bookmarked_headings
-from turnmark.corpora.readers.pdf.headings.styled_headings import MAX_HEADING_LENGTH, headings_by_style, slide_titles
+from turnmark.corpora.readers.pdf.headings.outline import Bookmark, Heading, bookmarked_headings
+from turnmark.corpora.readers.pdf.headings.styled_headings import (
+    MAX_HEADING_LENGTH,
+    Body,
+    headings_by_style,
+    slide_titles,
+)
 from turnmark.corpora.readers.pdf.layout.page_layout import PageLayout
 from turnmark.corpora.readers.pdf.page.boxes import LineOrTable, PdfLine, Segment, join_words
-from turnmark.corpora.readers.pdf.page.drafts import Heading
 from turnmark.corpora.readers.pdf.page.text_patterns import ends_sentence, numbering_depth
 
 _MAX_RUN_IN_LINES = 3  # of a heading that its paragraph follows on the same line

@@ -8,12 +8,25 @@ from typing import NamedTuple
 import pypdfium2
 
 from turnmark.corpora.readers.pdf.page.boxes import PdfLine
-from turnmark.corpora.readers.pdf.page.drafts import Heading
 from turnmark.corpora.readers.pdf.page.letters import normalize_letters
 from turnmark.corpora.readers.pdf.page.text_patterns import letters_and_digits, without_numbering
 
 MAX_BOOKMARKS = 20_000
 _MAX_HEADING_LINES = 5  # of a heading
+
+
+class Heading(NamedTuple):
+    """A heading that begins at a line.
+
+    Attributes:
+        level: 1 to 6.
+        length: number of lines.
+        bookmarked: whether a bookmark names it.
+    """
+
+    level: int
+    length: int
+    bookmarked: bool = False
 
 
 class Bookmark(NamedTuple):

@@ -1,16 +1,18 @@
-"""Finds headings by their style: larger than the body text, or bold and set apart from it."""
+"""Finds headings by their style, larger than the body text, or bold and set apart from it, and determines their levels.
+
+Bookmarks take precedence, then larger sizes rank higher.
+"""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from turnmark.corpora.readers.pdf.headings.body_text import Body
-from turnmark.corpora.readers.pdf.headings.heading_levels import MAX_SIZE_DIFFERENCE, levels_of
+from turnmark.corpora.readers.pdf.headings.outline import Heading
 from turnmark.corpora.readers.pdf.layout.page_layout import PageLayout
 from turnmark.corpora.readers.pdf.page.boxes import LineOrTable, PdfLine, Style
-from turnmark.corpora.readers.pdf.page.drafts import Heading
 from turnmark.corpora.readers.pdf.page.text_patterns import (
     begins_as_caption,
     begins_with_bullet,
@@ -20,6 +22,77 @@ from turnmark.corpora.readers.pdf.page.text_patterns import (
     match_list_mark,
     numbering_depth,
 )
+
+
+class Body(NamedTuple):
+    """The size of the body text in points, and whether it is set in a fixed-width font."""
+
+    size: float
+    typewritten: bool
+
+
+def body_of(lines: Sequence[PdfLine]) -> Body:
+    """Return the style that most of the text in the lines has."""
+    sizes = Counter[float]()
+    mono = 0
+    for line in lines:
+        if line.mono:
+            mono += len(line.text)
+        else:
+            sizes[line.style.size] += len(line.text)
+    size = sizes.most_common(1)[0][0] if sizes else 10.0
+    return Body(size, mono > 0.7 * (mono + sizes.total()))
+
+
+MAX_SIZE_DIFFERENCE = 0.08  # of the size; smaller differences are ignored
+_MAX_LEVEL = 6
+
+
+def levels_of(styles: Iterable[Style], known: Mapping[Style, Counter[int]]) -> dict[Style, int]:
+    """Return the level, 1 to 6, of each style.
+
+    Args:
+        known: for each style of headings with known levels, the count of each level.
+    """
+    if known:
+        return _interpolated_levels({style: levels.most_common(1)[0][0] for style, levels in known.items()}, styles)
+    return _ranked_levels(styles)
+
+
+def _interpolated_levels(known: Mapping[Style, int], styles: Iterable[Style]) -> dict[Style, int]:
+    levels = dict(known)
+    deepest, smallest = max(known.values()), min(style.size for style in known)
+    for style in styles:
+        if style in levels:
+            continue
+        larger = [level for other, level in levels.items() if other.size >= style.size]
+        near = [
+            level
+            for other, level in levels.items()
+            if other.bold == style.bold and abs(other.size - style.size) <= MAX_SIZE_DIFFERENCE * style.size
+        ]
+        if near:
+            levels[style] = near[0]
+        elif not larger:
+            levels[style] = 1
+        elif style.size <= smallest:
+            levels[style] = min(_MAX_LEVEL, deepest + 1)
+        else:
+            levels[style] = max(larger)
+    return levels
+
+
+def _ranked_levels(styles: Iterable[Style]) -> dict[Style, int]:
+    """Return the levels of styles by decreasing size. If two styles have the same size, the bold one is higher."""
+    levels: dict[Style, int] = {}
+    level, last = 0, None
+    for style in sorted(set(styles), key=lambda style: (-style.size, not style.bold, style.italic)):
+        if last is None or last.size - style.size > MAX_SIZE_DIFFERENCE * style.size or last[1:] != style[1:]:
+            level += 1
+        levels[style] = min(_MAX_LEVEL, level)
+        last = style
+    return levels
+
 
 MAX_HEADING_LENGTH = 200  # characters
 _MIN_HEADING_RATIO = 1.1  # of the body size

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 
 from turnmark.corpora.readers.pdf.page.boxes import Segment, SegmentOrTable
 from turnmark.corpora.readers.pdf.page.text_patterns import ends_sentence
@@ -99,16 +99,8 @@ def _valleys(crossing: Sequence[int], total: int) -> list[tuple[int, int]]:
     most = min(crossing[index] for index in inner) + (max(1, total // 50) if total >= _MIN_BOXES else 0)
     if most > 0.45 * total:
         return []
-    found: list[tuple[int, int]] = []
-    start = None
-    for index in [*inner, len(crossing)]:
-        low = index < len(crossing) and crossing[index] <= most
-        if low and start is None:
-            start = index
-        elif not low and start is not None:
-            found.append((start, index))
-            start = None
-    return sorted(found, key=lambda pair: pair[0] - pair[1])[:4]
+    runs = [list(run) for is_low, run in groupby(inner, lambda index: crossing[index] <= most) if is_low]
+    return [(run[0], run[-1] + 1) for run in sorted(runs, key=len, reverse=True)[:4]]
 
 
 def _are_columns(

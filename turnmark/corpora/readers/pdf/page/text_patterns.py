@@ -12,12 +12,16 @@ _NOTATION = re.compile(r"[\U0001d400-\U0001d7ff]|(?<!\w)(?:m?[pf]{1,4}|s?fz?)(?!
 """Mathematical letters, and the dynamics of music: pp, mf, sfz."""
 _BULLETS = "•‣◦▪▫–—*·■□○●✓✔➢➤»►▶▸▷◮◆◇❖∙⋄-"
 _BULLET = re.compile(rf"(?P<mark>[{re.escape(_BULLETS)}])(?:\s+|$)")
+begins_with_bullet = _BULLET.match
+"""Match if a text begins with a bullet."""
 _ENUMERATION = re.compile(r"(?P<mark>\(?(?P<number>\d{1,3})[.)]|\(?[a-z][.)]|\([A-Z]\)|\(?[ivx]{2,4}[.)])(?:\s+|$)")
 _NUMBERING = re.compile(
     r"(?:(?:chapter|appendix|part|section|kapitel|anhang|chapitre|annexe)\s+)?"
     r"(?:[A-Z](?=[.\s:])|\d{1,3}|(?<=\s)[IVX]{1,5})(?P<more>(?:\.\d{1,3})*)[.:)]?(?=\s|$)",
     re.IGNORECASE,
 )
+begins_with_number = _NUMBERING.match
+"""Match if a text begins like a numbered heading."""
 _INITIALS = re.compile(r"(?:[A-Z]\.[ -]?){2,}|[A-Z]\.[ -][A-Z][\w’'-]+[^\w\s,]?,")
 """A name such as "A. N. Author" or "R. Dowd, …", which is not the heading of an appendix A or R."""
 _CHAPTER = re.compile(
@@ -27,19 +31,24 @@ _CHAPTER = re.compile(
     r"|(?:thir|four|fif|six|seven|eigh|nine)teen|twenty|thirty)",
     re.IGNORECASE,
 )
-_CAPTION = re.compile(
+begins_as_caption = re.compile(
     r"(?:figure|fig\.|table|listing|algorithm|example|abbildung|tabelle)\s+[A-Z]?\d{1,3}(?:[.-]\d{1,3})*(?:\s*[.:]|\s+(?-i:[A-Z]))",
     re.IGNORECASE,
-)
+).match
+"""Match if a text begins like the caption of a figure or table."""
 _ROMAN_NUMBER = re.compile(r"[IVXLC]{1,7}")
-_BOX = re.compile(
+is_box_title = re.compile(
     r"(?:note|tip|hint|warning|caution|important|danger|attention|remark|see also"
     r"|achtung|hinweis|warnung|remarque)s?[:!.]?",
     re.IGNORECASE,
-)
-_ENDS = re.compile(r"[.!?:;。！？：][\"”’')\]»]*$")
-_PROMPT = re.compile(r"\$ (?=[A-Za-z_./~])")
-_FOOTNOTE = re.compile(r"(?:[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}|\d{1,3}|[*†‡§¶])\s*(?=\S)")
+).fullmatch
+"""Match if a text is the title of a box, such as "Note", which is not a heading."""
+ends_sentence = re.compile(r"[.!?:;。！？：][\"”’')\]»]*$").search
+"""Match if a text ends like a sentence."""
+begins_with_prompt = re.compile(r"\$ (?=[A-Za-z_./~])").match
+"""Match if a line begins with a shell prompt. Such lines are often bold, in any font."""
+begins_footnote = re.compile(r"(?:[⁰¹²³⁴⁵⁶⁷⁸⁹]{1,3}|\d{1,3}|[*†‡§¶])\s*(?=\S)").match
+"""Match if a text begins with a footnote mark."""
 _DIVIDED_WORD = re.compile(r"([^\W\d_]{2,})-$")
 
 
@@ -62,16 +71,6 @@ def match_list_mark(text: str) -> ListMark | None:
     if match := _ENUMERATION.match(text):
         return ListMark(match["mark"], int(match["number"]) if match["number"] else None, text[match.end() :])
     return None
-
-
-def begins_with_bullet(text: str) -> bool:
-    """Return whether a text begins with a bullet."""
-    return _BULLET.match(text) is not None
-
-
-def begins_with_number(text: str) -> bool:
-    """Return whether a text begins like a numbered heading."""
-    return _NUMBERING.match(text) is not None
 
 
 def numbering_depth(text: str) -> int:
@@ -123,32 +122,7 @@ def has_words(text: str) -> bool:
     return bool(re.search(r"[^\W\d_]{2}", _NOTATION.sub(" ", text)) or HAN.search(text))
 
 
-def begins_as_caption(text: str) -> bool:
-    """Return whether a text begins like the caption of a figure or table."""
-    return _CAPTION.match(text) is not None
-
-
-def is_box_title(text: str) -> bool:
-    """Return whether a text is the title of a box, such as "Note", which is not a heading."""
-    return _BOX.fullmatch(text) is not None
-
-
-def ends_sentence(text: str) -> bool:
-    """Return whether a text ends like a sentence."""
-    return _ENDS.search(text) is not None
-
-
-def begins_footnote(text: str) -> bool:
-    """Return whether a text begins with a footnote mark."""
-    return _FOOTNOTE.match(text) is not None
-
-
 def hyphenated_start(text: str) -> str | None:
     """Return the first part of a word that is hyphenated at the end of a text, or None if there is none."""
     match = _DIVIDED_WORD.search(text)
     return match[1] if match else None
-
-
-def begins_with_prompt(text: str) -> bool:
-    """Return whether a line begins with a shell prompt. Such lines are often bold, in any font."""
-    return bool(_PROMPT.match(text))
