@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from quopri import decodestring
@@ -18,14 +19,7 @@ _LINE = re.compile(
     r"(?:[\w-]+\.)?(?P<name>[\w-]+)(?P<parameters>(?:;(?:\"[^\"]*\"|[^\":])*)?):(?P<value>.*)", re.DOTALL
 )
 _ITEMS = frozenset(("VEVENT", "VTODO", "VJOURNAL", "VCARD"))
-_LABELS = {
-    "dtstart": "Start", "dtend": "End", "due": "Due", "duration": "Duration", "rrule": "Repeats", "rdate": "Also on",
-    "exdate": "Except on", "location": "Location", "organizer": "Organizer", "attendee": "Attendee", "status": "Status",
-    "priority": "Priority", "categories": "Categories", "url": "URL", "completed": "Completed", "comment": "Comment",
-    "contact": "Contact", "org": "Organization", "title": "Title", "role": "Role", "tel": "Phone", "email": "Email",
-    "adr": "Address", "bday": "Birthday", "anniversary": "Anniversary", "nickname": "Nickname", "note": "Note",
-    "impp": "Messenger", "related": "Related", "description": "Description",
-}  # fmt: skip
+_LABELS: dict[str, str] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 """Properties that are read, with their labels."""
 _DATE = re.compile(r"(\d{4})-?(\d{2})-?(\d{2})(?:T(\d{2}):?(\d{2}):?\d{0,2}(Z?))?(?=$|[,/])")
 _ESCAPED = re.compile(r"\\([\\;,nN])")

@@ -83,9 +83,8 @@ def read_xlsx(path: Path, relative: str, progress: ProgressCallback) -> Iterator
     check_packed(path, WORKBOOK, streamed=_SHEETS_FOLDER)
     with zipfile.ZipFile(path) as packed:
         total = sum(part.file_size for part in packed.infolist())
-    if total > _MAX_STREAMED_BYTES:
-        raise Unreadable(f"unpacks to {total / 1e9:.1f} GB, more than {_MAX_STREAMED_BYTES // 1000**3}; not opened")
-    with zipfile.ZipFile(path) as packed:
+        if total > _MAX_STREAMED_BYTES:
+            raise Unreadable(f"unpacks to {total / 1e9:.1f} GB, more than {_MAX_STREAMED_BYTES // 1000**3}; not opened")
         is_strict = "xl/workbook.xml" in packed.namelist() and is_strict_part(packed.read("xl/workbook.xml"))
     with TemporaryDirectory() as folder:
         usual = Path(folder) / "usual.xlsx"

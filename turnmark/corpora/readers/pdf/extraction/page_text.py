@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import pypdfium2
@@ -38,20 +40,11 @@ from turnmark.corpora.readers.pdf.page.page_records import (
     turn_point,
 )
 
-_MONO = re.compile(
-    r"mono|courier|consol|typewriter|menlo|cursor|inconsolata|cmtt|cmsltt|sftt|lmtt|ectt|txtt|pcr|fira ?code|fixed",
-    re.IGNORECASE,
-)
-_BOLD = re.compile(
-    r"bold|black|heavy|demi|cmbx|cmb\d|cmssbx|sfbx|ecbx|lmbx|-bd|medi\b|NimbusRomNo9L-Medi", re.IGNORECASE
-)
-_ITALIC = re.compile(r"ital|obli|cmti|cmsl|slant|lmri|sfti", re.IGNORECASE)
-_SYMBOLS = re.compile(r"dingbat|wingding|webding", re.IGNORECASE)
-_NOTATION = re.compile(
-    r"emmentaler|feta|bravura|petaluma|leland|maestro|petrucci|sonata|gonville|musiq|cmmi|cmsy|cmex|msam|msbm|eufm|rsfs"
-    r"|stmary|wasy|lmmi|lmsy|lmex|[tp]xsy|mtextra|mathematicalpi|math(?![a-z])",
-    re.IGNORECASE,
-)
+_STYLES = {
+    style: re.compile("|".join(names), re.IGNORECASE)
+    for style, names in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8")).items()
+}
+"""Style of fonts -> pattern for a part of their names."""
 _FIXED_PITCH, _FORCED_BOLD, _ITALIC_FLAG = 1, 1 << 18, 1 << 6  # PDF 32000-1, table 123
 
 
@@ -68,13 +61,9 @@ class Font(NamedTuple):
 def font_at(address: int) -> Font:
     """Return the style of the font at an address of pdfium."""
     name, flags = pdfium_calls.font_name(address), max(0, pdfium_calls.font_flags(address))
-    return Font(
-        bold=bool(_BOLD.search(name) or flags & _FORCED_BOLD),
-        italic=bool(_ITALIC.search(name) or flags & _ITALIC_FLAG),
-        mono=bool(_MONO.search(name) or flags & _FIXED_PITCH),
-        symbols=bool(_SYMBOLS.search(name)),
-        notation=bool(_NOTATION.search(name)),
-    )
+    styles = {style: bool(pattern.search(name)) for style, pattern in _STYLES.items()}
+    flagged = {"bold": _FORCED_BOLD, "italic": _ITALIC_FLAG, "mono": _FIXED_PITCH}
+    return Font(**styles | {style: styles[style] or bool(flags & flag) for style, flag in flagged.items()})
 
 
 MAX_CHARS = 200_000  # on one page; a full newspaper page has about 20,000

@@ -330,12 +330,7 @@ def _with_rules(box: Box, rules: Sequence[Box]) -> Box:
 
 
 def _is_beside(rule: Box, box: Box) -> bool:
-    return (
-        rule.left >= box.left - _LABEL_OVERHANG
-        and rule.right <= box.right + _LABEL_OVERHANG
-        and rule.bottom >= box.bottom - _LABEL_OVERHANG
-        and rule.top <= box.top + _LABEL_OVERHANG
-    )
+    return all(map(box.grown(_LABEL_OVERHANG).contains, rule.corners))
 
 
 def _with_labels(box: Box, lines: Sequence[PlacedLine]) -> Box:
@@ -349,7 +344,7 @@ def _with_labels(box: Box, lines: Sequence[PlacedLine]) -> Box:
         if wider == box:
             break
         box = wider
-    return Box(box.left - _MARGIN, box.bottom - _MARGIN, box.right + _MARGIN, box.top + _MARGIN)
+    return box.grown(_MARGIN)
 
 
 def _stacked_labels(box: Box, drawn: Box, lines: Sequence[PlacedLine], side: int) -> list[PlacedLine]:

@@ -62,6 +62,10 @@ class Box(NamedTuple):
         """Return the box at another place."""
         return Box(self.left + across, self.bottom + up, self.right + across, self.top + up)
 
+    def grown(self, margin: float) -> Box:
+        """Return the box with a margin around it."""
+        return Box(self.left - margin, self.bottom - margin, self.right + margin, self.top + margin)
+
     def within(self, bounds: Box) -> Box:
         """Return the part of the box inside another one; its edges are in the wrong order if there is none."""
         return Box(
