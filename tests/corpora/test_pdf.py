@@ -667,13 +667,14 @@ def test_footnotes_do_not_divide_a_paragraph(tmp_path: Path) -> None:
     assert [text for *_, text in told(document)] == ["1 A note at the foot.", prose(1400)]
 
 
-def test_reads_title_and_date(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("written", "date"), [("3 March 2021", "2021-03-03"), ("3. Oktober 2021", "2021-10-03")])
+def test_reads_title_and_date(tmp_path: Path, written: str, date: str) -> None:
     canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a-b.pdf"))
     canvas.setTitle("Keeping a Mill")
-    canvas.drawString(72, 720, "Keeping a mill, as of 3 March 2021")
+    canvas.drawString(72, 720, f"Keeping a mill, as of {written}")
     canvas.save()
     document = read_pdf(tmp_path / "a-b.pdf", "a-b.pdf")
-    assert (document.title, document.date) == ("Keeping a Mill", "2021-03-03")
+    assert (document.title, document.date) == ("Keeping a Mill", date)
     canvas = pytest.importorskip("reportlab.pdfgen.canvas").Canvas(str(tmp_path / "a-b.pdf"))
     canvas.setTitle("Microsoft Word - mill.doc")
     canvas.drawString(72, 720, "Nothing more.")

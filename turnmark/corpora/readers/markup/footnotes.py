@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from turnmark.corpora.readers.markup.note_marks import is_mark_text
 
@@ -16,7 +16,7 @@ _MARK = re.compile(r"`[^`\n]{1,300}`|\[\^(?P<name>[^\]\s]{1,60})\](?!:)")
 _INLINE = re.compile(r"(?P<code>`[^`\n]{1,300}`)|(?<=\S)\^\[(?P<words>[^\[\]\n]{1,1000})\]")
 _RAISED_MARK = re.compile(r"`[^`\n]{1,300}`|<sup\b[^<>\n]{0,100}>(?P<inner>(?:(?!</sup>)[^\n]){1,300})</sup>")
 _LINK_MARKUP = re.compile(r"<[^<>\n]*>|\]\(#[^()\s]*\)|[\[\]\\]")
-_FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?P<mark>`{3,}|~{3,})")
+_FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?P<mark>`{3,}(?=[^`]*$)|~{3,})")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 _STARTS_BLOCK = re.compile(r"[ \t]*(?:#{1,6}(?:[ \t]|$)|(?:[-*+]|\d{1,9}[.)])[ \t]|\||```|~~~|>)")
 _MAX_CELL_NOTE_LENGTH = 300  # characters; a longer note of a table cell follows the table
@@ -38,11 +38,11 @@ def place_footnotes(text: str) -> str:
 
 def _take_definitions(lines: list[str]) -> tuple[list[str], dict[str, list[str]]]:
     """Split off the definitions of footnotes that a mark refers to: the other lines, and name -> lines of the note."""
-    marked = {mark["name"] for line, is_code in _with_code(lines) if not is_code for mark in _MARK.finditer(line)}
+    marked = {mark["name"] for line, is_code in with_code(lines) if not is_code for mark in _MARK.finditer(line)}
     kept: list[str] = []
     notes: dict[str, list[str]] = {}
     end = 0
-    for at, (line, is_code) in enumerate(_with_code(lines)):
+    for at, (line, is_code) in enumerate(with_code(lines)):
         if at < end:
             continue
         found = None if is_code else _DEFINITION.match(line)
@@ -83,7 +83,8 @@ def _dedent(line: str) -> str:
     return expanded[min(_INDENT, len(expanded) - len(expanded.lstrip())) :]
 
 
-def _with_code(lines: list[str]) -> Iterator[tuple[str, bool]]:
+def with_code(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Yield each line of Markdown, and whether it is a line or a fence of a block of code."""
     fence = ""
     for line in lines:
         mark = _FENCE.match(line)
@@ -100,7 +101,7 @@ def _place_notes(lines: list[str], notes: dict[str, list[str]]) -> Iterator[str]
     """Yield the lines, with each note after the block of its first mark."""
     waiting: deque[tuple[str, list[str]]] = deque()  # indent or quote marker, and lines of the notes of the open block
     previous = ""
-    for line, is_code in _with_code(lines):
+    for line, is_code in with_code(lines):
         if waiting and (is_code or _ends_block(previous, line)):
             yield from _write_notes(waiting, notes, line)
         previous = line

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from turnmark.corpora.readers.common.encoded_data import LINKED_DATA_URI, without_encoded_data
 from turnmark.corpora.readers.common.encodings import decode_or_guess
 from turnmark.corpora.readers.common.prose import Unreadable, main_heading, shorten_title, split_front_matter
-from turnmark.corpora.readers.markup.footnotes import place_footnotes
+from turnmark.corpora.readers.markup.footnotes import place_footnotes, with_code
 from turnmark.corpora.readers.markup.html import POWER_PATTERN, STRUCK_TAGS, render
 from turnmark.corpora.readers.markup.site_syntax import strip_site_syntax
 from turnmark.corpora.readers.pictures.collector import (
@@ -275,17 +275,11 @@ def strip_inline(text: str, render_html: Callable[[str], str], mark: MarkFunctio
 
 def _without_double_blanks(lines: Sequence[str]) -> Iterator[str]:
     """Yield the lines with at most one blank line in a row; code keeps all of its lines."""
-    fence, blank = "", True
-    for line in lines:
-        stripped = line.strip()
-        if not fence and not stripped and blank:
-            continue
-        if fence:
-            fence = "" if stripped.startswith(fence) and not stripped.strip(fence[0]) else fence
-        elif mark := re.match(r"`{3,}(?=[^`]*$)|~{3,}", stripped):
-            fence = mark.group()
-        blank = not stripped
-        yield line
+    blank = True
+    for line, is_code in with_code(lines):
+        if is_code or line.strip() or not blank:
+            blank = not line.strip()
+            yield line
 
 
 def _edits(
