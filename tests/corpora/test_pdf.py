@@ -23,7 +23,8 @@ from turnmark.corpora.readers.pdf.document import read
 from turnmark.corpora.readers.pdf.extraction import ocr, page_text
 from turnmark.corpora.readers.pdf.extraction.right_to_left import reading_order
 from turnmark.corpora.readers.pdf.page.boxes import Segment
-from turnmark.corpora.readers.pdf.page.page_records import Box, PdfPage, Rule, Word
+from turnmark.corpora.readers.pdf.page.geometry import Box
+from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Rule, Word
 from turnmark.corpora.readers.pdf.tables.ruled_tables import find_ruled_tables
 from turnmark.corpora.readers.registry import no_progress
 from turnmark.corpora.readers.report import ReadingReport

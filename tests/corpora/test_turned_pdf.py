@@ -17,7 +17,8 @@ from turnmark.corpora.readers.pdf.document import read
 from turnmark.corpora.readers.pdf.extraction import ocr
 from turnmark.corpora.readers.pdf.extraction.orientation import upright_pages
 from turnmark.corpora.readers.pdf.layout.page_layout import lay_out
-from turnmark.corpora.readers.pdf.page.page_records import Box, Word
+from turnmark.corpora.readers.pdf.page.geometry import Box
+from turnmark.corpora.readers.pdf.page.page_records import Word
 from turnmark.corpora.readers.pdf.page_picture import HIGHLIGHT_COLOR, page_picture
 from turnmark.corpora.readers.registry import no_progress
 from turnmark.corpora.types import Document, Problem

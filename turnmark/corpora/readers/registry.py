@@ -93,7 +93,7 @@ _BUILT_IN_READERS: tuple[tuple[str, Reader], ...] = (
     (".ipynb", Reader("Jupyter notebooks", _PANDOC + "read_notebook")),
     (".eml", Reader("a mail", _PACKAGE + "mail:read_eml")),
     (".mbox", Reader("mailboxes: one document per message", _PACKAGE + "mail:read_mbox", max_bytes=_MAX_STREAMED)),
-    (".svg", Reader("words in drawings", _PACKAGE + "pictures.picture_files:read_svg", site_part=True)),
+    (".svg", Reader("words in drawings", _PACKAGE + "markup.svg:read_svg", site_part=True)),
     (".ics .vcf", Reader("calendars and contacts", _PACKAGE + "calendar:read_calendar", isolated=False)),
     (
         ".jsonl .ndjson .jsonlines",

@@ -23,8 +23,9 @@ from turnmark.corpora.readers.pdf.blocks.markdown_writer import BlockDraft, voca
 from turnmark.corpora.readers.pdf.extraction import ocr
 from turnmark.corpora.readers.pdf.extraction.ocr import read_scans
 from turnmark.corpora.readers.pdf.extraction.page_text import read_page
-from turnmark.corpora.readers.pdf.figures.figure_pictures import FigurePlaces, take_figures, with_described_figures
-from turnmark.corpora.readers.pdf.figures.shapes import has_fields
+from turnmark.corpora.readers.pdf.figures.drawings import has_fields
+from turnmark.corpora.readers.pdf.figures.figure_pictures import take_figures, with_described_figures
+from turnmark.corpora.readers.pdf.figures.figure_places import FigurePlaces
 from turnmark.corpora.readers.pdf.headings.outline import bookmarks_of
 from turnmark.corpora.readers.pdf.layout.page_layout import lay_out
 from turnmark.corpora.readers.pdf.page.letters import normalize_letters

@@ -14,7 +14,7 @@ from PIL import Image, ImageChops, ImageDraw
 from turnmark.corpora.readers.common.prose import Unreadable
 from turnmark.corpora.readers.pdf.extraction import ocr
 from turnmark.corpora.readers.pdf.extraction.page_text import placed_words, read_page
-from turnmark.corpora.readers.pdf.page.page_records import Box, box_around
+from turnmark.corpora.readers.pdf.page.geometry import Box, box_around
 from turnmark.corpora.readers.pdf.page.pdfium_calls import device_point
 from turnmark.corpora.types import ShareBox
 

@@ -23,7 +23,8 @@ from turnmark.core.extras import install_command, is_installed
 from turnmark.core.home import home, write_atomic
 from turnmark.core.record import Record
 from turnmark.corpora.readers.pdf.extraction.orientation import upright_pages
-from turnmark.corpora.readers.pdf.page.page_records import Box, PdfPage, Word, turn_point
+from turnmark.corpora.readers.pdf.page.geometry import Box, turn_point
+from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Word
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.text.segmentation import spans
 

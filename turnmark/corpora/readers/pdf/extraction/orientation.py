@@ -15,17 +15,8 @@ from statistics import median_high
 
 from turnmark.corpora.readers.pdf.extraction.right_to_left import as_left_to_right
 from turnmark.corpora.readers.pdf.page.boxes import HAN
-from turnmark.corpora.readers.pdf.page.page_records import (
-    DOWNWARD_DEGREES,
-    MAX_SLANT_DEGREES,
-    Box,
-    PdfPage,
-    Rule,
-    Word,
-    angle_between,
-    quadrant,
-    slant,
-)
+from turnmark.corpora.readers.pdf.page.geometry import MAX_SLANT_DEGREES, Box, angle_between, quadrant, slant
+from turnmark.corpora.readers.pdf.page.page_records import DOWNWARD_DEGREES, PdfPage, Rule, Word
 from turnmark.corpora.readers.pdf.tables.turned_labels import place_labels
 
 _MIN_VERTICAL_SHARE = 0.6  # of the Chinese and Japanese letters of a page that stand above each other

@@ -16,10 +16,19 @@ import pypdfium2.raw as pdfium
 
 from turnmark.corpora.readers.pdf.extraction.orientation import DirectedWord, upright_pages
 from turnmark.corpora.readers.pdf.extraction.right_to_left import reading_order
+from turnmark.corpora.readers.pdf.figures.drawings import links_of
 from turnmark.corpora.readers.pdf.figures.figure_finder import PlacedLine, figures_of
-from turnmark.corpora.readers.pdf.figures.shapes import ShapeKind, links_of, read_drawing
+from turnmark.corpora.readers.pdf.figures.shapes import ShapeKind, read_drawing
 from turnmark.corpora.readers.pdf.page import pdfium_calls
 from turnmark.corpora.readers.pdf.page.boxes import follows
+from turnmark.corpora.readers.pdf.page.geometry import (
+    MAX_SLANT_DEGREES,
+    Box,
+    direction_of,
+    letter_box,
+    slant,
+    turn_point,
+)
 from turnmark.corpora.readers.pdf.page.letters import (
     decode_cork,
     decode_symbol_codes,
@@ -28,17 +37,7 @@ from turnmark.corpora.readers.pdf.page.letters import (
     letter_of,
     normalize_letters,
 )
-from turnmark.corpora.readers.pdf.page.page_records import (
-    MAX_SLANT_DEGREES,
-    Box,
-    PdfFigure,
-    PdfPage,
-    Word,
-    direction_of,
-    letter_box,
-    slant,
-    turn_point,
-)
+from turnmark.corpora.readers.pdf.page.page_records import PdfFigure, PdfPage, Word
 
 _STYLES = {
     style: re.compile("|".join(names), re.IGNORECASE)
@@ -161,7 +160,7 @@ def _with_level_labels(words: list[DirectedWord], figures: Sequence[PdfFigure]) 
 def placed_words(page: pypdfium2.PdfPage) -> Iterator[tuple[str, Box, float]]:
     """Yield the words of a page in the order in which they are drawn: each with its box, and its direction.
 
-    The box is in the coordinates of the direction (`page_records.turn_point`).
+    The box is in the coordinates of the direction (`geometry.turn_point`).
 
     Raises:
         pypdfium2.PdfiumError: the text cannot be read.

@@ -10,7 +10,8 @@ from dataclasses import replace
 from itertools import groupby
 from unicodedata import bidirectional
 
-from turnmark.corpora.readers.pdf.page.page_records import Box, Rule, Word
+from turnmark.corpora.readers.pdf.page.geometry import Box
+from turnmark.corpora.readers.pdf.page.page_records import Rule, Word
 
 _FIRST_RTL_LETTER = "\u0590"  # the first code point of Hebrew and Arabic
 _MAX_WORD_GAP = 0.9  # of the size; between words of one run

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from turnmark.corpora.readers.pdf.figures.shapes import DrawnShape, ShapeKind
-from turnmark.corpora.readers.pdf.page.page_records import Box, PdfFigure, box_around
+from turnmark.corpora.readers.pdf.page.geometry import Box, box_around
+from turnmark.corpora.readers.pdf.page.page_records import PdfFigure
 from turnmark.corpora.readers.pdf.page.text_patterns import begins_as_caption
 from turnmark.corpora.readers.pictures.collector import MIN_SIDE_PIXELS
 

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from turnmark.corpora.readers.pdf.page.boxes import PdfLine
-from turnmark.corpora.readers.pdf.page.page_records import Box
+from turnmark.corpora.readers.pdf.page.geometry import Box
 from turnmark.corpora.readers.pdf.page.text_patterns import letters_and_digits, without_numbering
 
 _ROMAN = r"[ivxlcdm]{1,7}"

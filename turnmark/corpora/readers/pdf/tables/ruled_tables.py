@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from turnmark.corpora.readers.pdf.page.boxes import PdfColumn, PdfTable, Segment, lines_of
 from turnmark.corpora.readers.pdf.page.page_records import Rule
-from turnmark.corpora.readers.pdf.tables.aligned_tables import align_cells, cut_segment, join_cell_lines, table_of
+from turnmark.corpora.readers.pdf.tables.table_cells import align_cells, cut_segment, join_cell_lines, table_of
 
 MAX_RULES = 4_000  # on one page; a plot has more
 _MAX_PAIRS = 400_000  # of a horizontal and a vertical rule

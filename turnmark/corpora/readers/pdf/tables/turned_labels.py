@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from turnmark.corpora.readers.pdf.page.boxes import Segment, segments_of
-from turnmark.corpora.readers.pdf.page.page_records import Box, PdfPage, Word
+from turnmark.corpora.readers.pdf.page.geometry import Box
+from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Word
 from turnmark.corpora.readers.pdf.tables.ruled_tables import RuleGrid, rule_grids
 
 _MAX_LABELS = 300  # on one page; a map has more
