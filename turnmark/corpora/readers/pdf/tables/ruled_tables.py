@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from turnmark.corpora.readers.pdf.page.boxes import PdfColumn, PdfTable, Segment, lines_of
+from turnmark.corpora.readers.pdf.page.boxes import PdfColumn, PdfLine, PdfTable, Segment, lines_of
 from turnmark.corpora.readers.pdf.page.page_records import Rule
 from turnmark.corpora.readers.pdf.tables.table_cells import align_cells, cut_segment, join_cell_lines, table_of
 
@@ -234,7 +234,7 @@ def _split_rows(rows: Sequence[Sequence[_CellSegments]]) -> list[list[str]] | No
 
 def _table_of_words(segments: Sequence[Segment], edge: float) -> list[list[str]] | None:
     """Return the rows and columns that words form below a rule; the words above it name the columns."""
-    lines = PdfColumn(lines_of(segments)).lines
+    lines = _rows_of(segments)
     above = sum(line.base > edge for line in lines)
     rows, body = align_cells(lines), align_cells(lines[above:])
     if rows is None or body is None or len(rows) != above + len(body):
@@ -303,6 +303,16 @@ def _striped_table(rules: Sequence[Rule], segments: list[Segment]) -> _TableSear
     box = top.x0, top.x1, bottom.y0, top.y0
     inside, outside = _split_by_box(segments, *box)
     # A table with longer or shorter rules may already contain all of the text.
-    cells = align_cells(PdfColumn(lines_of(inside)).lines, breaks=[rule.y0 for rule in inner]) if inside else None
+    cells = align_cells(_rows_of(inside), breaks=[rule.y0 for rule in inner]) if inside else None
     table = table_of(cells, *box) if cells else None
     return (table, outside) if table else (None, segments)
+
+
+def _rows_of(segments: Sequence[Segment]) -> list[PdfLine]:
+    lines: list[list[Segment]] = []
+    for segment in sorted(segments, key=lambda segment: (-segment.base, segment.x0)):
+        if lines and abs(lines[-1][0].base - segment.base) < 0.35 * segment.size:
+            lines[-1].append(segment)
+        else:
+            lines.append([segment])
+    return [PdfLine(sorted(line, key=lambda segment: segment.x0)) for line in lines]
