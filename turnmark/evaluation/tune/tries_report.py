@@ -44,19 +44,20 @@ def _show_settings(title: str, settings: Sequence[TriedSettings], console: Conso
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     table.add_column("settings", overflow="fold")
-    for head in ("asked", "right", "change", "95%", "p"):
+    is_tested = any(one.p_holm is not None for one in settings)
+    for head in ("asked", "right", "change", "95%", *(["p"] if is_tested else [])):
         table.add_column(head, justify="right", no_wrap=True)
     for one in settings:
         interval = f"{one.ci95[0]:+.2f} to {one.ci95[1]:+.2f}" if one.ci95 else "–"
-        p = "" if one.p_holm is None else f"{one.p_holm:.3f}"
+        p = [] if one.p_holm is None else [f"{one.p_holm:.3f}"]
         words = Text(one_line(words_of(one.settings)))
-        table.add_row(words, str(one.questions), f"{one.gain:.2f}", f"{one.difference:+.2f}", interval, p)
+        table.add_row(words, str(one.questions), f"{one.gain:.2f}", f"{one.difference:+.2f}", interval, *p)
     console.print(table)
 
 
 def _conclusion(result: TriesResult) -> list[str]:
     winner = result.winner
-    if winner is None:
+    if winner is None or result.default_gain is None:
         return ["Keep the present settings: nothing was better beyond doubt."]
     gained = (
         f"on questions that did not choose it, the share of right replies rises from {result.default_gain:.2f} to "

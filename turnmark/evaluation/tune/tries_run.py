@@ -59,7 +59,9 @@ class TriesResult(Record):
     questions: str = Field(description="the file")
     search_questions: int
     test_questions: int
-    default_gain: float = Field(description="share of right replies of the default on the test half")
+    default_gain: float | None = Field(
+        description="share of right replies of the default on the test half, or None if there is no finalist"
+    )
     tried: tuple[TriedSettings, ...] = Field(description="on the search half, compared with the best one before")
     finalists: tuple[TriedSettings, ...] = Field(description="on the test half, compared with the default")
     winner: TriedSettings | None = Field(description="the finalist that is better beyond doubt")
@@ -166,9 +168,8 @@ def run_tries(plan: TriesPlan) -> TriesResult:
     search = [one for one in plan.asked if is_searched(one)]
     test = [one for one in plan.asked if not is_searched(one)]
     finalists, tried, untried = _choose(plan, search)
-    default = _gains(plan, plan.base, test)
-    gains = [_gains(plan, config, test) for config in finalists]
-    compared = compare_gains(default, np.array(gains), [*map(unit_of, test)], plan.request.seed) if gains else []
+    gains = [_gains(plan, config, test) for config in (plan.base, *finalists)] if finalists else []
+    compared = compare_gains(gains[0], np.array(gains[1:]), [*map(unit_of, test)], plan.request.seed) if gains else []
     tested = [
         TriedSettings(settings=changed_settings(config, plan.base), questions=len(test), **dict(one))
         for config, one in zip(finalists, compared, strict=True)
@@ -179,7 +180,7 @@ def run_tries(plan: TriesPlan) -> TriesResult:
         questions=str(plan.request.questions),
         search_questions=len(search),
         test_questions=len(test),
-        default_gain=float(default.mean()),
+        default_gain=float(gains[0].mean()) if gains else None,
         tried=tuple(tried),
         finalists=tuple(tested),
         winner=winner,
