@@ -69,7 +69,7 @@ def _squash(text: str) -> str:
 def labeled_questions(index: StoredIndex, collection: str) -> Iterator[TuneQuestion]:
     """Yield the labeled questions of a collection whose answers have a place.
 
-    Labels name a document and quote it; the passages with the quotation answer. Without one, those with all facts do.
+    Labels name a document and quote it; the place of the quotation answers. Without one, the places of all facts do.
     """
     documents: dict[str, list[Passage]] = {}
     for page in index.store.pages():
@@ -78,9 +78,10 @@ def labeled_questions(index: StoredIndex, collection: str) -> Iterator[TuneQuest
     for conversation in read_labels(collections_named([collection])[collection].labels):
         history: list[Message] = []
         for number, turn in enumerate(conversation.turn):
-            passages = _places(turn, documents) if turn.facts and turn.kind in ("answer", "compound", "steps") else []
+            is_answered = turn.facts and turn.kind in ("answer", "compound", "steps")
+            passages, patterns = _places(turn, documents) if is_answered else ([], [])
             if passages:
-                gold = tuple(Span(each.document, each.start, each.end) for each in passages)
+                gold = tuple(_span_of(patterns, each) for each in passages)
                 name = f"{conversation.id}-{number}"
                 kind = "later" if history else "first"
                 yield TuneQuestion(id=name, kind=kind, message=turn.say, history=tuple(history), gold=gold)
@@ -88,17 +89,27 @@ def labeled_questions(index: StoredIndex, collection: str) -> Iterator[TuneQuest
             history += [Message(role="user", content=turn.say), Message(role="assistant", content=reply)]
 
 
-def _places(turn: LabelledTurn, documents: Mapping[str, Sequence[Passage]]) -> list[Passage]:
+def _places(turn: LabelledTurn, documents: Mapping[str, Sequence[Passage]]) -> tuple[list[Passage], Sequence[str]]:
+    """Return the passages that answer a turn, and patterns of what answers it in them."""
     match = re.match(r"\s*([^:;']+?\.\w{2,4})\b", turn.source)
     named = [name for name in documents if match and (name == match[1] or name.endswith(f"/{match[1].strip()}"))]
-    quoted = [_squash(quote) for quote in re.findall(rf"'([^']{{{MIN_QUOTE},}}(?:'\w[^']*)*)'", turn.source)]
+    quoted = [_squash(quote)[:60] for quote in re.findall(rf"'([^']{{{MIN_QUOTE},}}(?:'\w[^']*)*)'", turn.source)]
     inside = [passage for name in named for passage in documents[name]]
-    found = [each for each in inside if any(quote[:60] in _squash(each.shown_text) for quote in quoted)]
+    found = [each for each in inside if any(quote in _squash(each.shown_text) for quote in quoted)]
     if found:
-        return found
+        return found, [r"[\W_]+".join(quote.split()) for quote in quoted]
     pool = inside or [passage for passages in documents.values() for passage in passages]
     stating = [each for each in pool if all(re.search(fact, " ".join(each.text.split()), re.I) for fact in turn.facts)]
-    return stating if named or len(stating) <= 3 else []
+    return (stating if named or len(stating) <= 3 else []), [fact.replace(" ", r"\s+") for fact in turn.facts]
+
+
+def _span_of(patterns: Sequence[str], passage: Passage) -> Span:
+    """Return the place in a passage from the first to the last match of some patterns; all of it without a match."""
+    matches = [match for pattern in patterns if (match := re.search(pattern, passage.text, re.I))]
+    if not matches:
+        return Span(passage.document, passage.start, passage.end)
+    start, end = min(match.start() for match in matches), max(match.end() for match in matches)
+    return Span(passage.document, passage.start + start, passage.start + end)
 
 
 def mtrag_questions(domain: str) -> Iterator[TuneQuestion]:

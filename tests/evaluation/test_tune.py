@@ -83,7 +83,7 @@ def test_recorded_lists_rank_as_the_retriever_does(here):
     for choice in choices:
         retriever = open_retriever(choice.spec("conversational"), index)
         for hits, lists in zip(retriever.search(queries, 10), recorded, strict=True):
-            fused = lists.fused(choice.weight, choice.answers)
+            fused = lists.fused(choice)
             ranked = fused.rows[lists.order(fused, choice.late)[:10]]
             assert [hit.passage.id for hit in hits] == [one.id for one in index.store.by_rows(ranked.tolist())]
 

@@ -65,14 +65,14 @@ def measure_gains(
     Args:
         answering: for each question, the rows that answer it.
         lengths: characters of each row.
-        late_share: share of its weight that late interaction has in the index.
+        late_share: share of its weight that the reranker has in the index.
     """
     gains = np.zeros((len(choices), len(recorded)))
     late_weights = {choice.late for choice in choices}
     for question, (lists, rows) in enumerate(zip(recorded, answering, strict=True)):
-        by_way: dict[tuple[float, int], dict[float, float]] = {}
+        by_way: dict[tuple[float, float, int], dict[float, float]] = {}
         for number, choice in enumerate(choices):
-            way = choice.weight, id(lists.dense[choice.answers])
+            way = choice.weight, choice.splade, id(lists.dense[choice.answers])
             if way not in by_way:
                 by_way[way] = _gains_of(lists, choice, rows, lengths, late_share, late_weights)
             gains[number, question] = by_way[way][choice.late]
@@ -87,8 +87,8 @@ def _gains_of(
     late_share: float,
     late_weights: Collection[float],
 ) -> dict[float, float]:
-    """Return weight of late interaction -> gain, for a configuration with these weights."""
-    fused = lists.fused(choice.weight, choice.answers)
+    """Return weight of the reranker -> gain, for a configuration with these other weights."""
+    fused = lists.fused(choice)
     answers, characters = np.isin(fused.rows, answering), lengths[fused.rows]
     if not answers.any():
         return dict.fromkeys(late_weights, 0.0)

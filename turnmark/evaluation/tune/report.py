@@ -10,8 +10,9 @@ from rich.table import Table
 
 from turnmark.core.untrusted import rich_line
 from turnmark.evaluation.tune.gains import BUDGET_CHARACTERS
+from turnmark.evaluation.tune.race import TriedContender
 from turnmark.evaluation.tune.tune_run import TuneForecast, TuneResult
-from turnmark.evaluation.tune.verdict import TriedChoice
+from turnmark.evaluation.tune.verdict import Comparison, TriedChoice
 
 KIND_TEXTS = {
     "sentence": "sentences left out of their passages",
@@ -26,11 +27,17 @@ def show_forecast(expected: TuneForecast, console: Console) -> None:
     minutes = max(1, round(expected.seconds / 60))
     console.print(
         rich_line(
-            f"{expected.index}: {expected.configurations} configurations, measured on about {expected.questions} "
-            f"questions, take about {minutes} min. Nothing was changed."
+            f"{expected.index}: {expected.configurations} configurations{_with_contenders(expected)}, measured on "
+            f"about {expected.questions} questions, take about {minutes} min. Nothing was changed."
         ),
         soft_wrap=True,
     )
+    if expected.left_out:
+        console.print(rich_line(expected.left_out), soft_wrap=True)
+
+
+def _with_contenders(expected: TuneForecast) -> str:
+    return "".join(f", and those with {contender}" for contender in expected.contenders)
 
 
 def show_result(result: TuneResult, console: Console) -> None:
@@ -46,20 +53,27 @@ def show_result(result: TuneResult, console: Console) -> None:
         soft_wrap=True,
     )
     console.print(
-        rich_line("A configuration is the weights of BM25, late interaction and the earlier answers."), soft_wrap=True
+        rich_line("A configuration is the weights of BM25, the reranker, the earlier answers and SPLADE."),
+        soft_wrap=True,
     )
     _show_choices(f"The best on the search half ({result.search_questions} questions)", result.tried, console)
     _show_choices(f"Compared on the test half ({result.test_questions} questions)", result.finalists, console)
+    _show_contenders("Other builds and rerankers on the search half", result.raced, console)
+    _show_contenders("Compared on the test half", result.raced_finalists, console)
     console.print()
-    console.print(rich_line(_conclusion(result), "bold"), soft_wrap=True)
+    for sentence in _conclusion(result):
+        console.print(rich_line(sentence, "bold"), soft_wrap=True)
     if not {"own", "model"} & result.questions.keys():
         console.print(rich_line(ONLY_WITHOUT_MODEL), soft_wrap=True)
+    if result.left_out:
+        console.print(rich_line(result.left_out), soft_wrap=True)
     console.print(rich_line(f"{result.seconds:.0f} s; everything is in {result.out}"), soft_wrap=True)
 
 
 ONLY_WITHOUT_MODEL = (
     "Made sentences predict people only for the weights of BM25 and late interaction, so only these were tuned. "
-    "--questions FILE tunes for your own questions, and also the weight of earlier answers."
+    "--questions FILE tunes for your own questions, also the weights of earlier answers and SPLADE, and compares sizes "
+    "of passages, embedders and rerankers."
 )
 
 
@@ -67,20 +81,47 @@ def _show_choices(title: str, choices: Sequence[TriedChoice], console: Console) 
     if not choices:
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-    for head in ("BM25", "late", "answers", "gain", "change", "95%", "p"):
+    for head in ("BM25", "reranker", "answers", "SPLADE", *_COMPARED):
         table.add_column(head, justify="right", no_wrap=True)
     for one in choices:
-        settings = (f"{value:g}" for value in one.choice.model_dump().values())
-        interval = f"{one.ci95[0]:+.3f} to {one.ci95[1]:+.3f}" if one.ci95 else "–"
-        p = "" if one.p_holm is None else f"{one.p_holm:.3f}"
-        table.add_row(*settings, f"{one.gain:.3f}", f"{one.difference:+.3f}", interval, p)
+        table.add_row(*(f"{value:g}" for value in one.choice.model_dump().values()), *_compared(one))
     console.print(table)
 
 
-def _conclusion(result: TuneResult) -> str:
-    if result.winner is None:
-        return "Keep the default: nothing was better beyond doubt."
-    return (
-        f"{result.index} is searched with {result.proposed} from now on: on questions that did not choose it, the gain "
-        f"rises from {result.default_gain:.3f} to {result.winner.gain:.3f}. Undo: turnmark tune {result.index} --undo"
-    )
+def _show_contenders(title: str, raced: Sequence[TriedContender], console: Console) -> None:
+    if not raced:
+        return
+    table = Table("with", box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    for head in ("questions", *_COMPARED):
+        table.add_column(head, justify="right", no_wrap=True)
+    for one in raced:
+        name = f"{one.contender} (clearly worse)" if one.is_dropped else str(one.contender)
+        table.add_row(rich_line(name), str(one.questions), *_compared(one))
+    console.print(table)
+
+
+_COMPARED = ("gain", "change", "95%", "p")
+"""Heads of the columns that `_compared` returns."""
+
+
+def _compared(one: Comparison) -> tuple[str, ...]:
+    interval = f"{one.ci95[0]:+.3f} to {one.ci95[1]:+.3f}" if one.ci95 else "–"
+    p = "" if one.p_holm is None else f"{one.p_holm:.3f}"
+    return f"{one.gain:.3f}", f"{one.difference:+.3f}", interval, p
+
+
+def _conclusion(result: TuneResult) -> list[str]:
+    rises = "on questions that did not choose it, the gain rises from {:.3f} to {:.3f}"
+    sentences = []
+    if result.winner is not None:
+        sentences.append(
+            f"{result.index} is searched with {result.proposed} from now on: "
+            f"{rises.format(result.default_gain, result.winner.gain)}. Undo: turnmark tune {result.index} --undo"
+        )
+    if result.rebuild is not None:
+        better = "still better" if result.winner else "better"
+        sentences.append(
+            f"An index with {result.rebuild.contender} is {better}: "
+            f"{rises.format(result.default_gain, result.rebuild.gain)}. Rebuild it: {result.command}"
+        )
+    return sentences or ["Keep the default: nothing was better beyond doubt."]

@@ -3,6 +3,8 @@
     OUT/questions-KEY.jsonl   the questions, made once
     OUT/written/              the run in which a model wrote them, if one did
     OUT/gains.jsonl           the gain of every configuration, a line for each question
+    OUT/race-KEY.json         the other builds and rerankers that are compared
+    OUT/builds/               these builds, which are removed once the result is written
     OUT/result.json           the result
 
 With `--try`, replies of the assistant are compared instead (`turnmark.evaluation.tune.tries_run`).
@@ -49,7 +51,9 @@ class TuneRequest(Request):
     ] = 300
     budget: BudgetOption = None
     minutes: Annotated[
-        float | None, Field(gt=0), typer.Option(metavar="N", help="Time limit; fewer questions are made for it")
+        float | None,
+        Field(gt=0),
+        typer.Option(metavar="N", help="Time limit; fewer questions and builds are made for it"),
     ] = None
     concurrency: Concurrency = 16
     seed: SeedOption = 0
@@ -62,3 +66,8 @@ class TuneRequest(Request):
     def asks_model(self) -> bool:
         """Whether a language model writes the questions."""
         return self.questions is None and self.generator.partition("?")[0] != EXTRACTIVE_SPEC
+
+    @property
+    def makes_questions(self) -> bool:
+        """Whether the questions are made without a model. They predict people only for two weights."""
+        return self.questions is None and not self.asks_model

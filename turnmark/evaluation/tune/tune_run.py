@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import math
+import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
@@ -19,26 +22,55 @@ from turnmark.core.console import Progress
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.home import write_atomic
 from turnmark.core.record import Record
+from turnmark.core.specs import parse_spec
 from turnmark.evaluation.check.own_questions.question_file import OwnQuestion, check_documents, read_questions
 from turnmark.evaluation.storage.journal import Journal, json_line, read_records
 from turnmark.evaluation.storage.run_folder import now
+from turnmark.evaluation.tune.contenders import PRESENT, Contender, has_same_documents, open_contender, rebuild_command
 from turnmark.evaluation.tune.gains import PassagePlaces, measure_gains
 from turnmark.evaluation.tune.question_sources import locate_questions, write_questions
 from turnmark.evaluation.tune.questions import TuneQuestion, draw_questions, hide_answers
-from turnmark.evaluation.tune.rankings import SearchChoice, all_choices, default_choice, is_tunable, record_lists
+from turnmark.evaluation.tune.race import (
+    Measure,
+    RacePlan,
+    TriedContender,
+    choose_contenders,
+    fit_into,
+    plan_race,
+    run_race,
+)
+from turnmark.evaluation.tune.rankings import (
+    SearchChoice,
+    all_choices,
+    default_choice,
+    is_tunable,
+    record_lists,
+    reranker_of,
+)
 from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.evaluation.tune.searches import queries_of
-from turnmark.evaluation.tune.verdict import TriedChoice, choose_finalists, compare_choices, halves, units_of
+from turnmark.evaluation.tune.verdict import (
+    Comparison,
+    TriedChoice,
+    choose_finalists,
+    compare_choices,
+    compare_gains,
+    halves,
+    units_of,
+)
 from turnmark.retrieval.index.changed_copy import copy_with_passages
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.retriever_factory import untuned_retriever
+from turnmark.retrieval.search.retriever_kinds import LATE_RERANKER
 from turnmark.retrieval.search.tuned_search import TunedSearch, document_digests, models_of, write_tuned
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.scores.cluster_statistics import Floats
+    from turnmark.evaluation.scores.cluster_statistics import Bools, Floats
 
 MIN_QUESTIONS = 20
 """Minimum number of questions in each half."""
+BUILDS_FOLDER = "builds"
+"""Folder in that of the tuning with the builds of contenders, which is removed once the result is written."""
 QUESTIONS_AT_ONCE = 8
 """Number of questions whose results are lost at most if the work is killed."""
 SHOWN_CHOICES = 8
@@ -67,8 +99,17 @@ class TuneResult(Record):
     configurations: int = Field(description="number of configurations that were tried")
     tried: tuple[TriedChoice, ...] = Field(description="the best configurations on the search half")
     finalists: tuple[TriedChoice, ...] = Field(description="the configurations that were compared on the test half")
-    winner: TriedChoice | None = Field(description="the finalist that is better beyond doubt")
+    winner: TriedChoice | TriedContender | None = Field(description="the finalist that is better beyond doubt")
     proposed: str = Field(description="spec of its retriever, which is used from now on; empty if there is none")
+    raced: tuple[TriedContender, ...] = Field(
+        default=(), description="other builds and rerankers with their best configuration on the search half"
+    )
+    raced_finalists: tuple[TriedContender, ...] = Field(default=(), description="those compared on the test half")
+    left_out: str = Field(default="", description="a sentence that says why others were not compared")
+    rebuild: TriedContender | None = Field(
+        default=None, description="the build that is better than the default beyond doubt, and than the winner"
+    )
+    command: str = Field(default="", description="the command that rebuilds the index in this way")
     out: str
     seconds: float
 
@@ -79,6 +120,8 @@ class TuneForecast(Record):
     index: str
     questions: int
     configurations: int
+    contenders: tuple[Contender, ...] = Field(default=(), description="other builds and rerankers that are compared")
+    left_out: str = Field(default="", description="a sentence that says why others are not compared")
     seconds: float
 
 
@@ -93,6 +136,16 @@ class TunePlan:
     own: Sequence[OwnQuestion]
     choices: Sequence[SearchChoice]
     began: float
+    contender: Contender = PRESENT
+    """What is measured instead of the index and its retriever."""
+
+    def of(self, contender: Contender) -> TunePlan:
+        """Return the plan of a contender, with the configurations that are tried."""
+        retriever = contender.retriever(self.retriever)
+        choices = self.choices
+        if contender.reranker:
+            choices = _choices(self.request, self.index, retriever, self.own)
+        return replace(self, contender=contender, retriever=retriever, choices=choices)
 
     @property
     def default(self) -> int:
@@ -123,30 +176,75 @@ def plan_tune(request: TuneRequest, errors: ErrorCollector) -> TunePlan:
     errors.raise_all()
     assert index is not None, "errors.raise_all() raised otherwise"
     retriever = untuned_retriever(index)
-    follow_ups = any(one.conversation for one in own)
-    choices = all_choices(default_choice(retriever), index.manifest.tokens, follow_ups)
+    choices = _choices(request, index, retriever, own)
     out = request.out or Path("tunes") / index.name
     return TunePlan(request, index, retriever, out, own, choices, began)
 
 
+def _choices(
+    request: TuneRequest, index: StoredIndex, retriever: str, own: Sequence[OwnQuestion]
+) -> list[SearchChoice]:
+    """Return the configurations of a retriever over an index that are tried."""
+    is_slow = reranker_of(retriever) != LATE_RERANKER
+    return all_choices(
+        default_choice(retriever),
+        late=index.manifest.tokens or is_slow,
+        follow_ups=any(one.conversation for one in own),
+        sparse="splade" in parse_spec(retriever).options and not request.makes_questions,
+        few=is_slow,
+    )
+
+
 def forecast(plan: TunePlan) -> TuneForecast:
     """Measure a few questions, and return what all of them would take. A model writes no questions for it."""
-    questions = _without_model(plan)
-    began = time.perf_counter()
-    measure_questions(plan, plan.index, questions[:1])
-    loaded = time.perf_counter()
-    sample = questions[:FORECAST_QUESTIONS]
-    measure_questions(plan, plan.index, sample)
-    each = (time.perf_counter() - loaded) / max(1, len(sample))
-    count = len(plan.own) or (plan.request.n if plan.request.asks_model else len(questions))
-    hidden = 0 if plan.own or plan.request.asks_model else count
-    seconds = loaded - began + each * count + SECONDS_PER_HIDDEN * hidden
+    seconds, count = _forecast_questions(plan)
+    race = _plan_race(plan, seconds, count)
     return TuneForecast(
         index=plan.index.name,
         questions=count,
         configurations=len(plan.choices),
-        seconds=round(seconds, 1),
+        contenders=race.contenders,
+        left_out=race.left_out,
+        seconds=round(seconds + race.seconds, 1),
     )
+
+
+def _forecast_questions(plan: TunePlan) -> tuple[float, int]:
+    """Return the seconds that measuring the present index takes, and the number of questions."""
+    loading, each = _seconds_per_question(plan)
+    made = len(_without_model(plan)) if plan.request.makes_questions else 0
+    count = made or len(plan.own) or plan.request.n
+    return loading + each * count + SECONDS_PER_HIDDEN * made, count
+
+
+def _plan_race(plan: TunePlan, seconds: float | None, count: int) -> RacePlan:
+    """Choose the contenders. Questions that are made without a model predict people only for weights.
+
+    Args:
+        seconds: forecast of measuring the present index, or None if no forecast is needed.
+        count: number of questions.
+    """
+    if plan.request.makes_questions:
+        return RacePlan(contenders=())
+    race = plan_race(plan.index, plan.retriever, plan.request.minutes is not None)
+    if seconds is None:
+        return race
+    measuring = [
+        seconds if one.needs_build else count * _seconds_per_question(plan.of(one))[1] for one in race.contenders
+    ]
+    limit = math.inf if plan.request.minutes is None else 60 * plan.request.minutes - seconds
+    return fit_into(race, plan.index, measuring, limit)
+
+
+def _seconds_per_question(plan: TunePlan) -> tuple[float, float]:
+    """Return the time that loading the models and each question take, as measured on a few questions."""
+    located = list(islice(locate_questions(plan.index, plan.own), FORECAST_QUESTIONS))
+    sample = located or _without_model(plan)[:FORECAST_QUESTIONS]
+    began = time.perf_counter()
+    measure_questions(plan, plan.index, sample[:1])
+    loaded = time.perf_counter()
+    measure_questions(plan, plan.index, sample)
+    return loaded - began, (time.perf_counter() - loaded) / len(sample)
 
 
 def run_tune(plan: TunePlan, progress: Progress) -> TuneResult:
@@ -161,14 +259,26 @@ def run_tune(plan: TunePlan, progress: Progress) -> TuneResult:
             f"{len(questions)} questions have an answer in the documents; at least {MIN_QUESTIONS} are needed about "
             "each half of the documents"
         )
-    gains = _all_gains(plan, questions, progress)
     seed, default, choices = plan.request.seed, plan.default, plan.choices
-    search, test = gains[:, searched], gains[:, ~searched]
+
+    def measure(contender: Contender, asked: Bools) -> tuple[Sequence[SearchChoice], Floats]:
+        measured = plan.of(contender)
+        return measured.choices, _gains_of(measured, questions, asked, progress)
+
+    gains = measure(plan.contender, np.ones(len(questions), dtype=np.bool_))[1]
+    search, test, tested = gains[:, searched], gains[:, ~searched], units[~searched].tolist()
     best = np.argsort(-search.mean(axis=1), kind="stable")[:SHOWN_CHOICES].tolist()
-    tried = compare_choices(choices, search, default, best, units[searched].tolist(), seed)
     chosen = choose_finalists(choices, search, default)
-    finalists = compare_choices(choices, test, default, chosen, units[~searched].tolist(), seed)
-    winner = max(filter(lambda one: one.is_better, finalists), key=lambda one: one.difference, default=None)
+    race = _race_of(plan, len(questions), progress)
+    raced = run_race(race.contenders, gains[default], searched, units, seed, measure)
+    rivals = choose_contenders(raced, float(search[[default, *chosen]].mean(axis=1).max()))
+    gains_tested = np.array([*test[chosen], *_on_test_half(rivals, measure, ~searched)]).reshape(-1, len(tested))
+    compared = compare_gains(test[default], gains_tested, tested, seed)
+    finalists = [TriedChoice(choice=choices[n], **dict(one)) for n, one in zip(chosen, compared, strict=False)]
+    rivals = [
+        one.model_copy(update={**dict(found), "questions": len(tested)})
+        for one, found in zip(rivals, compared[len(chosen) :], strict=True)
+    ]
     result = TuneResult(
         index=plan.index.name,
         retriever=plan.retriever,
@@ -177,20 +287,73 @@ def run_tune(plan: TunePlan, progress: Progress) -> TuneResult:
         test_questions=int((~searched).sum()),
         default_gain=float(test[default].mean()),
         configurations=len(choices),
-        tried=tuple(one.model_copy(update={"p_holm": None}) for one in tried),
+        tried=tuple(
+            one.model_copy(update={"p_holm": None})
+            for one in compare_choices(choices, search, default, best, units[searched].tolist(), seed)
+        ),
         finalists=tuple(finalists),
-        winner=winner,
-        proposed=winner.choice.spec(plan.retriever) if winner else "",
+        raced=tuple(raced),
+        raced_finalists=tuple(rivals),
+        left_out=race.left_out,
+        **_verdict(plan, finalists, rivals),
         out=str(plan.out),
         seconds=round(time.perf_counter() - plan.began, 1),
     )
-    if winner is not None:
-        write_tuned(plan.index, _tuned(plan, result, winner))
+    if result.winner is not None:
+        write_tuned(plan.index, _tuned(plan, result, result.winner))
     write_atomic(plan.out / "result.json", result.model_dump_json(indent=1) + "\n")
+    shutil.rmtree(plan.out / BUILDS_FOLDER, ignore_errors=True)
     return result
 
 
-def _tuned(plan: TunePlan, result: TuneResult, winner: TriedChoice) -> TunedSearch:
+def _on_test_half(rivals: Sequence[TriedContender], measure: Measure, asked: Bools) -> Iterator[Floats]:
+    """Yield the gains of the best configuration of each contender on the test half."""
+    for rival in rivals:
+        choices, gains = measure(rival.contender, asked)
+        yield gains[list(choices).index(rival.choice)]
+
+
+def _verdict(plan: TunePlan, finalists: Sequence[TriedChoice], rivals: Sequence[TriedContender]) -> dict[str, Any]:
+    """Return what is used from now on, and the build that is better than that, with its command."""
+    applicable: list[TriedChoice | TriedContender] = [*finalists]
+    applicable += [one for one in rivals if not one.contender.needs_build]
+    winner = max((one for one in applicable if one.is_better), key=lambda one: one.difference, default=None)
+    base = plan.of(winner.contender).retriever if isinstance(winner, TriedContender) else plan.retriever
+    level = winner.difference if winner else 0.0
+    builds = [one for one in rivals if one.contender.needs_build and one.is_better and one.difference > level]
+    rebuild = max(builds, key=lambda one: one.difference, default=None)
+    command = ""
+    if rebuild is not None:
+        retriever = rebuild.choice.spec(plan.of(rebuild.contender).retriever)
+        command = rebuild_command(plan.index, rebuild.contender, retriever)
+    proposed = winner.choice.spec(base) if winner else ""
+    return {"winner": winner, "proposed": proposed, "rebuild": rebuild, "command": command}
+
+
+def _race_of(plan: TunePlan, count: int, progress: Progress) -> RacePlan:
+    """Return the contenders in the folder, or else choose them.
+
+    Builds of documents that have changed since the index was built cannot be compared with it.
+    """
+    (key,) = _keys(plan, [plan.request.model_dump_json(include={"questions", "generator", "n", "seed", "minutes"})])
+    path = plan.out / f"race-{key}.json"
+    if path.exists():
+        return RacePlan.model_validate_json(path.read_bytes())
+    race = _plan_race(plan, _forecast_questions(plan)[0] if plan.request.minutes is not None else None, count)
+    first = next((one for one in race.contenders if one.needs_build), None)
+    if first is not None:
+        built = open_contender(plan.index, first, plan.out / BUILDS_FOLDER, progress)
+        if not has_same_documents(plan.index, built):
+            left_out = (
+                f"The documents have changed since {plan.index.name} was built, so other builds were not compared."
+            )
+            kept = tuple(one for one in race.contenders if not one.needs_build)
+            race = RacePlan(contenders=kept, left_out=left_out)
+    write_atomic(path, race.model_dump_json() + "\n")
+    return race
+
+
+def _tuned(plan: TunePlan, result: TuneResult, winner: Comparison) -> TunedSearch:
     assert winner.ci95 is not None, "without an interval nothing is better"
     return TunedSearch(
         retriever=result.proposed,
@@ -217,11 +380,11 @@ def _questions(plan: TunePlan) -> list[TuneQuestion]:
     if plan.own:
         questions = list(locate_questions(plan.index, plan.own))
     elif request.asks_model:
-        questions = write_questions(request, plan.out / "written")
+        questions = write_questions(request, plan.index, plan.out / "written")
     else:
         questions = _without_model(plan)
         if request.minutes is not None:
-            fitting = int(len(questions) * 60 * request.minutes / max(1.0, forecast(plan).seconds))
+            fitting = int(len(questions) * 60 * request.minutes / max(1.0, _forecast_questions(plan)[0]))
             questions = questions[: max(fitting, 2 * MIN_QUESTIONS)]
     write_atomic(path, "".join(map(json_line, questions)))
     return questions
@@ -237,7 +400,8 @@ def _without_model(plan: TunePlan) -> list[TuneQuestion]:
 def _keys(plan: TunePlan, texts: Iterable[str]) -> list[str]:
     """Return for each text a name for a result that depends on it, the index, the configurations and the version."""
     choices = "\n".join(choice.model_dump_json() for choice in plan.choices)
-    start = "\0".join([plan.index.manifest.fingerprint(), plan.retriever, choices, version("turnmark")])
+    contender = plan.contender.model_dump_json()
+    start = "\0".join([plan.index.manifest.fingerprint(), plan.retriever, contender, choices, version("turnmark")])
     names = (hashlib.sha256(f"{start}\0{text}".encode("utf-8", "surrogatepass")) for text in texts)
     return [name.hexdigest()[:16] for name in names]
 
@@ -245,34 +409,41 @@ def _keys(plan: TunePlan, texts: Iterable[str]) -> list[str]:
 # --- the gains -------------------------------------------------------------------------------------------------------
 
 
-def _all_gains(plan: TunePlan, questions: Sequence[TuneQuestion], progress: Progress) -> Floats:
-    """Return the gain of each configuration for each question, (configurations, questions)."""
+def _gains_of(plan: TunePlan, questions: Sequence[TuneQuestion], asked: Bools, progress: Progress) -> Floats:
+    """Return the gain of each configuration for each question that is asked, (configurations, questions)."""
     import numpy as np
 
-    keys = _keys(plan, (question.model_dump_json() for question in questions))
+    chosen = [question for question, is_asked in zip(questions, asked.tolist(), strict=True) if is_asked]
+    keys = _keys(plan, (question.model_dump_json() for question in chosen))
     journal = Journal(plan.out / "gains.jsonl", QuestionGains, lambda one: one.key)
-    progress.start("questions", len(questions))
-    progress.advance(sum(key in journal for key in keys))
-    with tempfile.TemporaryDirectory(prefix="turnmark-tune-") as scratch:
-        for hides in (False, True):
-            missing = [
-                (one, key)
-                for one, key in zip(questions, keys, strict=True)
-                if one.hides == hides and key not in journal
-            ]
-            if not missing:
-                continue
-            index = plan.index
-            if hides:  # every question of the copy decides what is hidden in it, so that a resumed run has the same
-                index = copy_with_passages(index, hide_answers(index, questions), Path(scratch))
-            for start in range(0, len(missing), QUESTIONS_AT_ONCE):
-                batch = missing[start : start + QUESTIONS_AT_ONCE]
-                columns = measure_questions(plan, index, [question for question, _ in batch]).T
-                for (_, key), column in zip(batch, columns, strict=True):
-                    gains = tuple(round(gain, 6) for gain in column.tolist())
-                    journal.append(QuestionGains(key=key, gains=gains))
-                progress.advance(len(batch))
+    if not all(key in journal for key in keys):
+        index = open_contender(plan.index, plan.contender, plan.out / BUILDS_FOLDER, progress)
+        progress.start(f"questions: {plan.contender}" if str(plan.contender) else "questions", len(chosen))
+        progress.advance(sum(key in journal for key in keys))
+        missing = [(one, key) for one, key in zip(chosen, keys, strict=True) if key not in journal]
+        with tempfile.TemporaryDirectory(prefix="turnmark-tune-") as scratch:
+            for hides in (False, True):
+                some = [pair for pair in missing if pair[0].hides == hides]
+                if some and hides:  # every question decides what is hidden, so that a resumed run has the same copy
+                    index = copy_with_passages(index, hide_answers(index, questions), Path(scratch))
+                _measure_missing(plan, index, some, journal, progress)
     return np.array([found.gains for key in keys if (found := journal.get(key))]).T
+
+
+def _measure_missing(
+    plan: TunePlan,
+    index: StoredIndex,
+    missing: Sequence[tuple[TuneQuestion, str]],
+    journal: Journal[str, QuestionGains],
+    progress: Progress,
+) -> None:
+    """Measure questions over an index or its copy, and write their gains by their keys."""
+    for start in range(0, len(missing), QUESTIONS_AT_ONCE):
+        batch = missing[start : start + QUESTIONS_AT_ONCE]
+        columns = measure_questions(plan, index, [question for question, _ in batch]).T
+        for (_, key), column in zip(batch, columns, strict=True):
+            journal.append(QuestionGains(key=key, gains=tuple(round(gain, 6) for gain in column.tolist())))
+        progress.advance(len(batch))
 
 
 def measure_questions(plan: TunePlan, index: StoredIndex, questions: Sequence[TuneQuestion]) -> Floats:
@@ -280,7 +451,8 @@ def measure_questions(plan: TunePlan, index: StoredIndex, questions: Sequence[Tu
     places = _places_of(index)
     recorded = record_lists(index, plan.retriever, queries_of(index, plan.retriever, questions), plan.choices)
     answering = [places.answering(question.gold) for question in questions]
-    return measure_gains(recorded, answering, places.lengths, plan.choices, index.manifest.share_of("dense"))
+    share = index.manifest.share_of("dense") if reranker_of(plan.retriever) == LATE_RERANKER else 1.0
+    return measure_gains(recorded, answering, places.lengths, plan.choices, share)
 
 
 @lru_cache(maxsize=2)

@@ -207,14 +207,18 @@ def _build(
             raise
 
 
+def settings_of(manifest: Manifest, embedder: str = "") -> BuildSettings:
+    """Return the settings that an index was built with, or those with another embedder."""
+    embedder = embedder or (manifest.embedder.spec if manifest.embedder else DEFAULT_EMBEDDER)
+    return build_settings(add_bm25_options(manifest, spec_of_components(manifest)), embedder)
+
+
 def build_again(
     manifest: Manifest, progress: Progress | None = None, engine: str = LOCAL, compact: bool = False
 ) -> BuildReport:
     """Bring a finished index up to date with its source, with the settings that it was built with."""
-    embedder = manifest.embedder.spec if manifest.embedder else "minilm"
-    settings = build_settings(add_bm25_options(manifest, spec_of_components(manifest)), embedder)
     return _build(
-        Path(manifest.source), manifest.name, settings, engine=engine, retriever=manifest.retriever,
+        Path(manifest.source), manifest.name, settings_of(manifest), engine=engine, retriever=manifest.retriever,
         include=manifest.include, exclude=manifest.exclude, progress=progress or NoProgress(), compact=compact,
     )  # fmt: skip
 

@@ -7,16 +7,19 @@ order, with scores below the last reranked hit.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.extras import is_installed
 from turnmark.core.specs import Entry, Registry, Spec, check_options, parse_spec
 from turnmark.retrieval.embedding.model_loading import load_model, weights_digest
 from turnmark.retrieval.ranking.conversation_queries import MessageVectors
@@ -171,6 +174,25 @@ def check_reranker(text: str) -> Spec:
     if spec.name == "late" and spec.argument:
         raise RequestError(f"reranker 'late' takes no model (got {spec.argument!r}); write rerank=late")
     return spec
+
+
+def present_cross_encoders() -> list[str]:
+    """Return the specs of the cross-encoders in the hub's cache that return one score for each pair."""
+    if not is_installed("torch"):
+        return []
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    found = []
+    for path in sorted(Path(HF_HUB_CACHE).glob("models--*/snapshots/*/config.json")):
+        try:
+            config = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            continue
+        kinds, labels = config.get("architectures") or (), config.get("id2label") or {}
+        if len(labels) == 1 and any(kind.endswith("ForSequenceClassification") for kind in kinds):
+            name = path.parents[2].name.removeprefix("models--").replace("--", "/", 1)
+            found.append(f"cross:{name}")
+    return list(dict.fromkeys(found))
 
 
 def reranker_weights(retriever: str) -> str:

@@ -72,7 +72,8 @@ def _splade_rankers(spec: Spec, index: SearchableIndex, options: Options) -> Seq
     if "splade" not in options:
         return ()
     index.check_model(spec, "splade", "sparse encoder", options["splade"])
-    return ((SpladeRanker(index), SPLADE_WEIGHT * index.manifest.share_of("splade")),)
+    weight = options.get("splade_weight", SPLADE_WEIGHT)
+    return ((SpladeRanker(index), weight * index.manifest.share_of("splade")),)
 
 
 def open_hybrid(spec: Spec, index: SearchableIndex, options: Options) -> FusedRetriever:
@@ -174,6 +175,8 @@ def _declared(spec: Spec) -> tuple[RetrieverKind | None, dict[str, Any]]:
         options.setdefault("rerank", kind.rerank)
     if kind is not None and kind.argument == "factory" and options.get("rerank") == LATE_RERANKER:
         raise RequestError(f"retriever {str(spec)!r}: rerank=late needs a built-in retriever; write rerank=cross:MODEL")
+    if "splade_weight" in options and "splade" not in options:
+        raise RequestError(f"retriever {str(spec)!r}: splade_weight without a sparse encoder; add splade=MODEL")
     for key in ("rerank_depth", "rerank_weight"):
         if key in options and options.get("rerank", NO_RERANKER) == NO_RERANKER:
             raise RequestError(f"retriever {str(spec)!r}: {key} without a reranker; add rerank=late or cross:…")

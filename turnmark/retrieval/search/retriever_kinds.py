@@ -160,7 +160,9 @@ def _field(text: str) -> str:
 
 
 BM25_OPTIONS: Converters = {"k1": up_to(10), "b": up_to(1), "language": _language}
-HYBRID_OPTIONS: Converters = {**BM25_OPTIONS, "weight": up_to(10), "splade": _splade_model}
+HYBRID_OPTIONS: Converters = {
+    **BM25_OPTIONS, "weight": up_to(10), "splade": _splade_model, "splade_weight": up_to(10),
+}  # fmt: skip
 CONVERSATIONAL_OPTIONS: Converters = {**HYBRID_OPTIONS, "answers": up_to(10)}
 ELASTIC_OPTIONS: Converters = {
     "query": one_of("bm25", "knn", "elser"),
@@ -198,7 +200,7 @@ BM25_KIND = RetrieverKind(_OPENERS + "open_bm25", BM25_OPTIONS, vectors=False)
 DENSE_KIND = RetrieverKind(_OPENERS + "open_dense", argument="embedder")
 """`dense[:MODEL]`; the index must have been built with that model."""
 HYBRID_KIND = RetrieverKind(_OPENERS + "open_hybrid", HYBRID_OPTIONS)
-"""`hybrid[?weight=…&splade=MODEL]`; `weight` is BM25's."""
+"""`hybrid[?weight=…&splade=MODEL&splade_weight=…]`; `weight` is BM25's."""
 CONVERSATIONAL_KIND = RetrieverKind(_OPENERS + "open_conversational", CONVERSATIONAL_OPTIONS, rerank=LATE_RERANKER)
 """`conversational[?weight=…&answers=…&splade=MODEL&rerank=late|none|cross:MODEL]`; `answers` is the weight of the
 earlier answers."""
