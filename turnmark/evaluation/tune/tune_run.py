@@ -198,7 +198,7 @@ def _choices(
 def forecast(plan: TunePlan) -> TuneForecast:
     """Measure a few questions, and return what all of them would take. A model writes no questions for it."""
     seconds, count = _forecast_questions(plan)
-    race = _plan_race(plan, seconds, count)
+    race = _fit_race(plan, _plan_race(plan), seconds, count)
     return TuneForecast(
         index=plan.index.name,
         questions=count,
@@ -217,18 +217,20 @@ def _forecast_questions(plan: TunePlan) -> tuple[float, int]:
     return loading + each * count + SECONDS_PER_HIDDEN * made, count
 
 
-def _plan_race(plan: TunePlan, seconds: float | None, count: int) -> RacePlan:
-    """Choose the contenders. Questions that are made without a model predict people only for weights.
-
-    Args:
-        seconds: forecast of measuring the present index, or None if no forecast is needed.
-        count: number of questions.
-    """
+def _plan_race(plan: TunePlan) -> RacePlan:
+    """Return all contenders. Questions that are made without a model predict people only for weights."""
     if plan.request.makes_questions:
         return RacePlan(contenders=())
-    race = plan_race(plan.index, plan.retriever, plan.request.minutes is not None)
-    if seconds is None:
-        return race
+    return plan_race(plan.index, plan.retriever, plan.request.minutes is not None)
+
+
+def _fit_race(plan: TunePlan, race: RacePlan, seconds: float, count: int) -> RacePlan:
+    """Return a race with its forecast, and without the contenders that do not fit into the time limit.
+
+    Args:
+        seconds: forecast of measuring the present index.
+        count: number of questions.
+    """
     measuring = [
         seconds if one.needs_build else count * _seconds_per_question(plan.of(one))[1] for one in race.contenders
     ]
@@ -268,6 +270,7 @@ def run_tune(plan: TunePlan, progress: Progress) -> TuneResult:
     gains = measure(plan.contender, np.ones(len(questions), dtype=np.bool_))[1]
     search, test, tested = gains[:, searched], gains[:, ~searched], units[~searched].tolist()
     best = np.argsort(-search.mean(axis=1), kind="stable")[:SHOWN_CHOICES].tolist()
+    tried = compare_choices(choices, search, default, best, units[searched].tolist(), seed)
     chosen = choose_finalists(choices, search, default)
     race = _race_of(plan, len(questions), progress)
     raced = run_race(race.contenders, gains[default], searched, units, seed, measure)
@@ -287,10 +290,7 @@ def run_tune(plan: TunePlan, progress: Progress) -> TuneResult:
         test_questions=int((~searched).sum()),
         default_gain=float(test[default].mean()),
         configurations=len(choices),
-        tried=tuple(
-            one.model_copy(update={"p_holm": None})
-            for one in compare_choices(choices, search, default, best, units[searched].tolist(), seed)
-        ),
+        tried=tuple(one.model_copy(update={"p_holm": None}) for one in tried),
         finalists=tuple(finalists),
         raced=tuple(raced),
         raced_finalists=tuple(rivals),
@@ -335,18 +335,18 @@ def _race_of(plan: TunePlan, count: int, progress: Progress) -> RacePlan:
 
     Builds of documents that have changed since the index was built cannot be compared with it.
     """
-    (key,) = _keys(plan, [plan.request.model_dump_json(include={"questions", "generator", "n", "seed", "minutes"})])
+    race = _plan_race(plan)
+    (key,) = _keys(plan, [f"{race.model_dump_json()} {count} {plan.request.minutes}"])
     path = plan.out / f"race-{key}.json"
     if path.exists():
         return RacePlan.model_validate_json(path.read_bytes())
-    race = _plan_race(plan, _forecast_questions(plan)[0] if plan.request.minutes is not None else None, count)
+    if race.contenders and plan.request.minutes is not None:
+        race = _fit_race(plan, race, _forecast_questions(plan)[0], count)
     first = next((one for one in race.contenders if one.needs_build), None)
     if first is not None:
         built = open_contender(plan.index, first, plan.out / BUILDS_FOLDER, progress)
         if not has_same_documents(plan.index, built):
-            left_out = (
-                f"The documents have changed since {plan.index.name} was built, so other builds were not compared."
-            )
+            left_out = f"The documents of {plan.index.name} have changed, so other builds were not compared."
             kept = tuple(one for one in race.contenders if not one.needs_build)
             race = RacePlan(contenders=kept, left_out=left_out)
     write_atomic(path, race.model_dump_json() + "\n")
@@ -372,7 +372,8 @@ def _tuned(plan: TunePlan, result: TuneResult, winner: Comparison) -> TunedSearc
 def _questions(plan: TunePlan) -> list[TuneQuestion]:
     """Return the questions in the folder, or else make them."""
     request = plan.request
-    (key,) = _keys(plan, [request.model_dump_json(include={"questions", "generator", "n", "seed"})])
+    asked = request.model_dump_json(include={"questions", "generator", "n", "seed"})
+    (key,) = _keys(plan, [asked + "".join(one.model_dump_json() for one in plan.own)])
     path = plan.out / f"questions-{key}.jsonl"
     stored = list(read_records(path, TuneQuestion))
     if stored:
