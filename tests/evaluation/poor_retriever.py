@@ -18,7 +18,7 @@ class FirstPassage(Retriever):
     def __init__(self, index: SearchableIndex) -> None:
         self._passages = index.store.by_rows([0])
 
-    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:  # noqa: ARG002
+    def search(self, queries: Sequence[Query], top_k: int) -> list[list[Hit]]:
         return [[Hit(passage=passage, score=1.0) for passage in self._passages] for _ in queries]
 
 
