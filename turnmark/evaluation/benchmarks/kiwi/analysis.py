@@ -45,7 +45,13 @@ from turnmark.evaluation.benchmarks.kiwi.kiwi_task import (
     measure_edits,
     turn_item,
 )
-from turnmark.evaluation.benchmarks.kiwi.rubrics import INFORMATION_TYPES, analyze_revision, operations, type_of
+from turnmark.evaluation.benchmarks.kiwi.rubrics import (
+    INFORMATION_TYPES,
+    analyze_revision,
+    english_patterns,
+    operations,
+    type_of,
+)
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.metrics import overlap
 from turnmark.evaluation.prompts import JUDGES
@@ -139,33 +145,9 @@ def seeks_information(turn: KiwiTurn, labels: TurnLabels) -> bool:
 
 # --- by rules --------------------------------------------------------------------------------------------------------
 
-# The first pattern that matches decides. "Unrequested change" comes first because it is the most common kind (Table 4),
-# and "Ignored" last because most comments say "did not".
-_WORDS: Mapping[Error, str] = {
-    "Unrequested change": r"""unasked|unrequested|unprompted|unnecessar(?:y|ily)|nobody asked
-        without (?:being asked|asking)|(?:had|did|was|were)(?: not|n['’]t) (?:been )?ask(?:ed)?
-        not (?:been )?(?:asked|requested|mentioned)|rewrote the (?:whole|entire)
-        (?:also|too|even) (?:removed|changed|deleted|dropped|rewrote|rewritten|altered|added|modified)
-        (?:removed|changed|deleted|dropped|lost|altered|modified) (?:some|other|parts?|most|the rest|too much|important)
-        (?:removed|changed|deleted|dropped|lost|altered|modified) (?:relevant|useful|everything else)
-        (?:is|are|was|were) (?:gone|lost)|should (?:not have|have (?:been|stayed|kept) (?:a copy|as|the))""",
-    "Poor integration": r"""flow|awkward\w*|disconnect\w*|integrat\w*|coheren\w*|incoheren\w*|tacked|stuck on|abrupt\w*
-        imbalanc\w*|unbalanced|out of place|does(?: not|n['’]t) fit|repet\w*|redundan\w*|disjointed|choppy
-        transition\w*""",
-    "Constraint failure": r"""too (?:long|short|many|few)|(?:more|fewer|less|longer|shorter) than|word limit
-        (?:wrong|another) (?:place|position|order|number|length)|verbatim|word for word
-        (?:at|in|to) the (?:wrong|end|beginning|start|middle|last|first|second)
-        not (?:at|in|as) the (?:first|last|beginning|end)|instead of (?:\d+|one|two|three|four|five|a)
-        (?:\d+|two|three|four|five|six) (?:sentences?|paragraphs?|words)""",
-    "Ignored": r"""still (?:there|here|in|has|have|the|mentions?|contains?)|ignor\w*|no changes?|same answer|unchanged
-        nothing (?:was |has |is )?(?:changed|done|added|removed)|failed to
-        did(?: not|n['’]t) (?:do|follow|remove|add|change|answer|address|make|include|provide|shorten|condense)
-        does(?: not|n['’]t) (?:follow|answer|include|provide|address|remove)
-        not (?:in it|followed|done|added|removed|answered|addressed)""",
-}
-_COMMENTS: Mapping[Error, re.Pattern[str]] = {
-    kind: re.compile(rf"\b(?:{'|'.join(line.strip() for line in lines.splitlines())})\b", re.IGNORECASE)
-    for kind, lines in _WORDS.items()
+_COMMENTS = {
+    cast(Error, kind): re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE)
+    for kind, words in english_patterns()["errors"].items()
 }
 
 

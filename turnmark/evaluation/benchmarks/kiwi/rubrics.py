@@ -13,10 +13,13 @@ were dropped. The rules cannot see whether an addition is wrong, vague or badly 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from turnmark.assistant.citations.marks import spaced_sentences
@@ -35,58 +38,23 @@ from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 
 RevisionKind = Literal["edit", "remove", "condense", "reorganize", "add", "other"]
 
-_LEAVE_ALONE = re.compile(
-    r"[,;.]?\s*(?:but |and )?(?:please )?(?:(?:leave|keep|copy) (?:the |every|all )?"
-    r"(?:rest|other|remaining|answer|text|it|thing)"
-    r"|do(?: not|n't) (?:change|touch|alter|modify|lose|repeat)|without (?:losing|changing|removing))\b"
-    r"(?:(?!\b(?:and|but) (?:put|add|insert|append|remove|delete|replace|extract|mention|include|expand|explain"
-    r"|describe)\b)[^.!?;])*",
-    re.IGNORECASE,
-)
-_QUOTATION = re.compile(r"\"([^\"]{1,2000})\"|“([^”]{1,2000})”|(?<!\w)'([^']{1,2000})'(?!\w)|‘([^’]{1,2000})’(?!\w)")
-_START = r"(?:(?:please|now|also|just|then|can you|could you|you can|i want you to|i would like you to)[,\s]+)*"
-_REMOVE = re.compile(
-    rf"{_START}(?:remove|delete|drop|omit|leave out|take out|exclude|get rid of|cut out|skip|eliminate|strip"
-    r"|do(?: not|n't) (?:mention|include|talk about|discuss))\b\s*",
-    re.IGNORECASE,
-)
-_CONDENSE = re.compile(
-    r"\b(?:shorten|shorter|condense|compress|summari[sz]e|concise(?:ly)?|brief(?:er|ly)?|trim"
-    r"|cut (?:it |this )?(?:down|to)|reduce|limit"
-    r"|(?:under|at most|no more than|within|fewer than|less than) [\w-]+ (?:words|sentences))\b",
-    re.IGNORECASE,
-)
-_MOVE = r"(?:move|put|place|start(?: the \w+)?(?: with)?|begin(?: the \w+)?(?: with)?|end(?: the \w+)? with)\b"
-_REORGANIZE = re.compile(
-    rf"{_START}(?:(?:turn|make|write|format|organi[sz]e|reorgani[sz]e|rearrange|restructure|split|merge|present|use"
-    r"|convert|combine|break)\b(?=.*(?:\b(?:bullet(?:ed|s)?|(?:numbered )?list|paragraphs?)\b|order))"
-    rf"|reorder|rearrange|reorgani[sz]e|restructure|{_MOVE})",
-    re.IGNORECASE,
-)
-_ADD = re.compile(
-    rf"{_START}(?:add|include|mention|expand|elaborate|explain|describe|discuss|provide|give|cover|clarify|define"
-    r"|specify|extract|tell|what|how|why|who|which|when|where|is|are|does|do|did|can|compare|list|say|talk about|more"
-    r"|and (?:what|how))\b"
-    rf"|(?:at|as|after|before) [^.?]{{1,80}}?\b(?:provide|give|explain|define|describe|mention)\b"
-    r"|[^.]*\?\s*$|.*\?|.*\bmore (?:detail|information|about|on)\b",
-    re.IGNORECASE,
-)
-_CHANGE = re.compile(r"\b(?:replace|change|rename|substitute|correct|rewrite|reword)\b", re.IGNORECASE)
-_PUT_QUOTED = re.compile(r"\b(?:add|insert|put|append|write|include|place)\b", re.IGNORECASE)
+
+@cache
+def english_patterns() -> Mapping[str, Mapping[str, Sequence[str]]]:
+    """Return the tables of `english_patterns.toml`."""
+    return tomllib.loads(Path(__file__).with_name("english_patterns.toml").read_text("utf-8"))
+
+
+def _compile_patterns() -> dict[str, re.Pattern[str]]:
+    texts = {name: "".join(pieces) for name, pieces in english_patterns()["instructions"].items()}
+    for name in ("start", "move"):
+        part = texts.pop(name)
+        texts = {other: text.replace(f"{{{name}}}", part) for other, text in texts.items()}
+    return {name: re.compile(text, re.IGNORECASE) for name, text in texts.items()}
+
+
+_PATTERNS = _compile_patterns()
 _BLANKS = re.compile(r"\s{9,}")
-_CLARIFIES = re.compile(
-    rf"{_START}(?:clarify|define|specify|be (?:more )?(?:specific|precise|clear))\b"
-    r"|\byou (?:also )?(?:say|said|mention|mean|meant|write|wrote|refer|describe|claim|do(?: not|n't) say)"
-    r"|\b(?:what|who) (?:is|are|does|do) [^?]{1,60} (?:mean|meant|refer)|\bwhat (?:exactly|precisely)\b"
-    r"|\bwhere (?:do|does|did) [^?]{1,80} come from\b|\b(?:explain|say) what .{1,60} (?:is|are|means?)\b",
-    re.IGNORECASE,
-)
-_COVERS = re.compile(
-    r"\bcover|\b(?:as well|of the kind|in the same way)\b|\b(?:any|some|the|more|what|are there|list|include|add) "
-    r"(?:other|others|further)\b|\bmore (?:approaches|methods|ways|works?|papers|datasets|models|reasons|kinds|types)\b"
-    r"|\bextract\b|\bfrom (?:all )?(?:the )?(?:papers?|documents?|sources|passages)\b",
-    re.IGNORECASE,
-)
 _FINE = {"edit": "Specific edit", "remove": "Remove", "condense": "Condense", "reorganize": "Reorganize"}
 INFORMATION_TYPES = frozenset(FINE_TYPES[:3])
 """The fine types that ask for information that is not in the answer."""
@@ -107,30 +75,30 @@ def _squeeze(instruction: str) -> str:
 def _request(instruction: str) -> str:
     """Return an instruction without the clauses that say what to leave unchanged."""
     text = _squeeze(instruction)
-    return re.sub(r"^[\s,;.]*(?:(?:but|and)\s+)?", "", _LEAVE_ALONE.sub("", text)).strip()
+    return re.sub(r"^[\s,;.]*(?:(?:but|and)\s+)?", "", _PATTERNS["leave_alone"].sub("", text)).strip()
 
 
 def _quotations(request: str) -> list[str]:
-    return [" ".join("".join(quotation).split()) for quotation in _QUOTATION.findall(request)]
+    return [" ".join("".join(quotation).split()) for quotation in _PATTERNS["quotation"].findall(request)]
 
 
 def classify(instruction: str) -> RevisionKind:
     """Return the kind of revision that an English instruction asks for, by its words; `other` if no rule matches."""
     request = _request(instruction)
     quotations = _quotations(request)
-    if _CHANGE.search(request) and len(quotations) >= 2:
+    if _PATTERNS["change"].search(request) and len(quotations) >= 2:
         return "edit"
     first_quotation = quotations[0] if quotations else ""
     # A quoted sentence is text to insert; a quoted term is a topic to write about.
-    if _PUT_QUOTED.search(request) and len(words(first_quotation)) > 2 and first_quotation[-1] in ".!?":
+    if _PATTERNS["put_quoted"].search(request) and len(words(first_quotation)) > 2 and first_quotation[-1] in ".!?":
         return "edit"
-    if _REMOVE.match(request):
+    if _PATTERNS["remove"].match(request):
         return "remove"
-    if _CONDENSE.search(request) and not request.endswith("?"):
+    if _PATTERNS["condense"].search(request) and not request.endswith("?"):
         return "condense"
-    if _REORGANIZE.match(request):
+    if _PATTERNS["reorganize"].match(request):
         return "reorganize"
-    return "add" if _ADD.match(request) else "other"
+    return "add" if _PATTERNS["add"].match(request) else "other"
 
 
 def type_of(instruction: str) -> InstructionLabel:
@@ -138,10 +106,10 @@ def type_of(instruction: str) -> InstructionLabel:
     kind = classify(instruction)
     instruction = _squeeze(instruction)
     if kind == "add":
-        if _CLARIFIES.search(instruction):
+        if _PATTERNS["clarifies"].search(instruction):
             fine = "Clarification"
         else:
-            fine = "Expand coverage" if _COVERS.search(instruction) else "More information"
+            fine = "Expand coverage" if _PATTERNS["covers"].search(instruction) else "More information"
         return InstructionLabel(coarse="information-seeking", fine=fine)
     is_question = kind == "other" and instruction.rstrip().endswith("?")
     coarse: CoarseType = "information-seeking" if is_question else "stylistic"
@@ -241,23 +209,6 @@ MAX_KNOWN_SHARE = 0.5
 """A sentence says something new if the previous answer has less than this share of its content words."""
 MIN_TOPIC_SHARE = 0.7
 """A sentence is about a topic if it has at least this share of the topic's content words."""
-_ABOUT_MARKS = re.compile(r"\b(?:citations?|references?|cit(?:e|es|ed|ing))\b|\[\d", re.IGNORECASE)
-_KEEPS_NUMBERS = re.compile(
-    r"\b(?:without (?:losing|dropping|changing|removing)|keep(?:ing)?) (?:any|all|the|every)[^.;]{0,20}"
-    r"\b(?:figures?|numbers?)\b",
-    re.IGNORECASE,
-)
-_COPY = re.compile(
-    r"\b(?:copy|repeat|return|keep|leave)\b[^.?!]{0,30}\bas[ -](?:it|they)?\s?(?:stands?|is|are)\b", re.I
-)
-_COUNTED_OUT = re.compile(
-    r"\b(?:first|second|third|fourth|fifth|last|final|(?:sentence|paragraph|point|item) \d{1,2})\b", re.IGNORECASE
-)
-_TOPIC = re.compile(
-    r"\b(?:everything|anything|all|the|any|every|that|which|is|are|about|of|on|to|mentions?|sentences?|parts?"
-    r"|information|discussion|references?|how|from|answer|text|please)\b",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -273,20 +224,20 @@ def analyze_revision(instruction: str, previous: str, revised: str) -> RevisionA
     """Check a revision against its instruction. Citation marks count only if the instruction is about them."""
     instruction = _squeeze(instruction)
     before, after = previous, revised
-    if not _ABOUT_MARKS.search(instruction):
+    if not _PATTERNS["about_marks"].search(instruction):
         before, after = strip_citations(previous), strip_citations(revised)
     kind, request = classify(instruction), _request(instruction)
     changes = operations(before, after)
     if not changes and kind != "other":
         return RevisionAnalysis("bad", "nothing that was asked for was done", "Ignored")
     reasons: list[str] = []
-    lost_numbers = missing_numbers(before, [after]) if _KEEPS_NUMBERS.search(instruction) else set()
+    lost_numbers = missing_numbers(before, [after]) if _PATTERNS["keeps_numbers"].search(instruction) else set()
     if lost_numbers:
         reasons.append(f"figures are gone: {', '.join(sorted(lost_numbers))}")
-    asks_for_copy = kind == "other" and bool(_COPY.search(instruction))
+    asks_for_copy = kind == "other" and bool(_PATTERNS["copy"].search(instruction))
     unasked = [change for change in changes if asks_for_copy or not _is_requested(kind, request, before, change)]
     share = min(1.0, len(unasked) / max(1, len(spaced_sentences(before))))
-    forbids_other_changes = asks_for_copy or bool(_LEAVE_ALONE.search(instruction))
+    forbids_other_changes = asks_for_copy or bool(_PATTERNS["leave_alone"].search(instruction))
     too_much = share > (0.0 if forbids_other_changes else MAX_UNREQUESTED_SHARE)
     if too_much:
         reasons.append(f"{share:.0%} of the sentences changed unasked: {'; '.join(map(_in_words, unasked[:3]))}")
@@ -311,9 +262,9 @@ def _in_words(operation: Operation) -> str:
 
 def _topics(request: str) -> list[str]:
     """Return the topics that an instruction says to remove; empty if it gives positions, such as the last sentence."""
-    if _COUNTED_OUT.search(request):
+    if _PATTERNS["counted_out"].search(request):
         return []
-    parts = re.split(r",|;|\band\b|\bor\b", _TOPIC.sub(" ", _REMOVE.sub("", request)))
+    parts = re.split(r",|;|\band\b|\bor\b", _PATTERNS["topic"].sub(" ", _PATTERNS["remove"].sub("", request)))
     return [" ".join(part.split()) for part in parts if stems(part)]
 
 
