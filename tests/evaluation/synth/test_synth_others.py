@@ -16,7 +16,7 @@ from tests.servers import Say
 from turnmark.corpora.benchmarks import compound_qa, inscoqa
 from turnmark.corpora.types import Passage
 from turnmark.evaluation.benchmarks.compound_qa.synthesis import TYPES, load_type_rules, missing_keywords
-from turnmark.evaluation.benchmarks.mtrag.question_types import TYPE_INSTRUCTIONS, ConversationPlan, load_shares
+from turnmark.evaluation.benchmarks.mtrag.question_types import ConversationPlan, load_shares
 from turnmark.evaluation.synth.synthesis_attempt import PROMPTS
 from turnmark.evaluation.synth.synthesis_folder import join_passages
 
@@ -200,7 +200,7 @@ def test_a_conversation_is_planned_within_the_paper_s_bounds(seed, answerabiliti
     before, unanswerable = (), 0
     for number in range(1, plan.turns + 1):
         step = plan.next(number, before, avoid=["Factoid"])
-        assert step.kind in TYPE_INSTRUCTIONS
+        assert step.kind in load_shares().kinds
         assert step.kind != "Factoid"
         assert (step.turn == "N/A") == (number == 1)
         if number == 1:
@@ -216,7 +216,7 @@ def test_plans_follow_the_human_conversations():
     plan = ConversationPlan(random.Random(0))
     drawn = [plan.next(2, ("Factoid",)) for _ in range(4000)]
     share = sum(step.kind == "Factoid" for step in drawn) / len(drawn)
-    smoothed = (load_shares().follows["Factoid"]["Factoid"] + 0.02) / (1 + 0.02 * len(TYPE_INSTRUCTIONS))
+    smoothed = (load_shares().follows["Factoid"]["Factoid"] + 0.02) / (1 + 0.02 * len(load_shares().kinds))
     assert abs(share - smoothed) < 0.03
     clarified = sum(step.turn == "Clarification" for step in drawn) / len(drawn)
     assert abs(clarified - load_shares().clarifies) < 0.03

@@ -18,7 +18,7 @@ from turnmark.core.record import Record
 
 
 class Shares(Record):
-    """Shares of question types and labels in MTRAG's human conversations."""
+    """Question types and labels: their shares in MTRAG's human conversations, and their descriptions."""
 
     starts: Mapping[str, float] = Field(description="type -> share of first questions")
     follows: Mapping[str, Mapping[str, float]] = Field(
@@ -26,6 +26,9 @@ class Shares(Record):
     )
     clarifies: float = Field(description="share of later questions that are labeled as clarifications")
     answerability: Mapping[str, float] = Field(description="label -> share of the questions")
+    kinds: Mapping[str, str] = Field(description="question type -> its description in the prompt")
+    turns: Mapping[str, str] = Field(description="multi-turn type -> its description in the prompt")
+    aims: Mapping[str, str] = Field(description="label -> its description in the prompt")
 
 
 @cache
@@ -34,29 +37,6 @@ def load_shares() -> Shares:
     return Shares.model_validate_json(Path(__file__).with_name("question_types.json").read_bytes())
 
 
-TYPE_INSTRUCTIONS: Mapping[str, str] = {
-    "Comparative": "it asks to compare things, or sides of one thing, or which of several is better",
-    "Composite": "it holds two or three questions that belong together or build on each other",
-    "Explanation": "it asks for the reason behind something",
-    "Factoid": "it asks for one piece of information, such as a name, a date, a number, or yes or no",
-    "How-To": "it asks how something is done",
-    "Keyword": "it is a few keywords as one would type them into a search box, no sentence",
-    "Non-Question": "it asks nothing and gives the assistant information: about the user's case, or what it meant",
-    "Opinion": "it asks what the assistant thinks, or which is best, perhaps in a leading way",
-    "Summarization": "it asks for a summary of a process, a policy or a subject",
-    "Troubleshooting": "it describes a problem and asks what to do about it",
-}
-"""Question type -> its description in the prompt."""
-FIRST_TURN = "It opens the conversation and can be understood by itself."
-TURN_INSTRUCTIONS: Mapping[str, str] = {
-    "Follow-up": "It goes on from what was said, asking for more or for something related.",
-    "Clarification": "It asks what the assistant's last reply meant, or makes clear what the user had meant.",
-}
-ANSWERABILITY: Mapping[str, str] = {
-    "ANSWERABLE": "The passages answer it in full; it is about something in them that was not asked yet.",
-    "PARTIAL": "The passages answer a part of it, and say nothing of another part.",
-    "UNANSWERABLE": "It is on the subject and likely to be asked, but the passages do not answer it, not even in part.",
-}
 MAX_TURNS = 8
 """Maximum number of turns; in longer conversations questions repeat and answers hallucinate (appendix G.1)."""
 MIN_PLANNED_TURNS = 4
@@ -77,11 +57,8 @@ class PlannedTurn:
 
 def instructions(step: PlannedTurn) -> dict[str, str]:
     """Return placeholder of the prompt `mtrag-question` -> instruction for a planned turn."""
-    return {
-        "kind": TYPE_INSTRUCTIONS[step.kind],
-        "turn": TURN_INSTRUCTIONS.get(step.turn, FIRST_TURN),
-        "aim": ANSWERABILITY[step.aim],
-    }
+    shares = load_shares()
+    return {"kind": shares.kinds[step.kind], "turn": shares.turns[step.turn], "aim": shares.aims[step.aim]}
 
 
 class ConversationPlan:
@@ -105,7 +82,7 @@ class ConversationPlan:
         """
         shares = self._shares.starts if number == 1 else self._after(previous_types)
         share_of_kind: dict[str, float] = {}
-        for name in TYPE_INSTRUCTIONS:
+        for name in self._shares.kinds:
             opens_with_statement = number == 1 and name == "Non-Question"
             if name not in avoid and not opens_with_statement:
                 share_of_kind[name] = shares.get(name, 0.0) + _SMOOTHING
@@ -113,7 +90,7 @@ class ConversationPlan:
         turn = "N/A"
         if number > 1:
             turn = "Clarification" if self._chance.random() < self._shares.clarifies else "Follow-up"
-        labels = ("ANSWERABLE",) if answerable else tuple(ANSWERABILITY)
+        labels = ("ANSWERABLE",) if answerable else tuple(self._shares.aims)
         share_of_aim = {name: self._shares.answerability.get(name, 0.0) for name in labels}
         if not answerable and (number == 1 or self.full):
             share_of_aim["UNANSWERABLE"] = 0.0
