@@ -9,12 +9,15 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from importlib import import_module
-from typing import Any, Protocol, TextIO, cast
+from typing import TYPE_CHECKING, Any, Protocol, TextIO, cast
 
 from turnmark.core.untrusted import one_line, valid_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 # Characters that are legal in a JSON string but move the cursor, end a line or change the writing direction.
 _ACTIVE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -37,6 +40,24 @@ def print_json(value: Any) -> None:
         text = json.dumps(json.loads(text))
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+def print_result(value: Any, as_json: bool, draw: Callable[[Console], object]) -> None:
+    """Print a result: as a JSON value, or drawn on the screen."""
+    if as_json:
+        print_json(value)
+        return
+    from rich.console import Console
+
+    draw(Console())
+
+
+def print_lines(lines: Iterable[str], console: Console) -> None:
+    """Print untrusted lines; the terminal wraps long ones, so that they can be copied."""
+    from turnmark.core.untrusted import rich_line
+
+    for line in lines:
+        console.print(rich_line(line), soft_wrap=True)
 
 
 def stdin_is_terminal() -> bool:

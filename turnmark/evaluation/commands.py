@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from turnmark.core.console import print_json
+from turnmark.core.console import print_json, print_lines, print_result
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import RequestCommand, command_from
 from turnmark.evaluation.runs.request_options import fit_request, option_names, options_elsewhere, request_type
@@ -130,14 +131,11 @@ def _raise_without_verdicts(summaries: Mapping[str, Summary]) -> None:
 
 
 def _show_summary(finished: FinishedRun, request: EvalRequest) -> None:
-    if request.as_json:
-        print_json({**finished.summary.model_dump(mode="json"), "run": str(finished.folder)})
-        return
-    from rich.console import Console
-
     from turnmark.evaluation.report.output_formats import show_run
 
-    show_run(finished.summary, finished.folder, Console(), request.full)
+    result = {**finished.summary.model_dump(mode="json"), "run": str(finished.folder)}
+    show = partial(show_run, finished.summary, finished.folder, full=request.full)
+    print_result(result, request.as_json, show)
 
 
 def _show_suite(folder: Path, request: EvalRequest) -> None:
@@ -157,16 +155,12 @@ def _show_suite(folder: Path, request: EvalRequest) -> None:
 
 
 def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(described)
-        return
-    from rich.console import Console
+    print_result(described, as_json, lambda console: print_lines(_plan_lines(described), console))
 
-    from turnmark.core.untrusted import rich_line
 
-    console = Console()
+def _plan_lines(described: Mapping[str, Any]) -> Iterator[str]:
     if "skipped" in described:
-        console.print(rich_line(f"would skip {described['benchmark']}: {described['skipped']}"), soft_wrap=True)
+        yield f"would skip {described['benchmark']}: {described['skipped']}"
         return
     domains = described["domains"]
     if isinstance(domains, dict):
@@ -177,14 +171,13 @@ def _show_plan(described: Mapping[str, Any], as_json: bool) -> None:
         action = "score {n} samples of"
     subject = " ".join(filter(None, (described["benchmark"], described.get("setting"))))
     in_domains = f" ({', '.join(domains)})" if domains else ""
-    lines = [f"would {action.format(n=described['n'])} {subject}{in_domains}", f"with {specs}"]
+    yield f"would {action.format(n=described['n'])} {subject}{in_domains}"
+    yield f"with {specs}"
     for role, usage in described["estimated"].items():
         tokens = f"about {usage['prompt_tokens']:,} tokens in, {usage['completion_tokens']:,} out"
-        lines.append(f"{role}: {usage['calls']:,} calls, {tokens}")
-    lines.append(f"into {described['run']}")
-    lines += [f"- {note}" for note in described["notes"]]
-    for line in lines:
-        console.print(rich_line(line), soft_wrap=True)
+        yield f"{role}: {usage['calls']:,} calls, {tokens}"
+    yield f"into {described['run']}"
+    yield from (f"- {note}" for note in described["notes"])
 
 
 _ELSEWHERE = "turnmark.elsewhere"

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
 
 import typer
 
 from turnmark.assistant.config import with_index, with_tuned_settings, without_index
-from turnmark.core.console import notify, print_json
+from turnmark.core.console import notify, print_result
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import RequestCommand, command_from
-from turnmark.core.record import Record
 from turnmark.evaluation.check.request import CheckRequest
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-R = TypeVar("R", bound=Record)
 
 
 def run(request: CheckRequest, errors: ErrorCollector) -> None:
@@ -51,7 +45,7 @@ def _check_index(request: CheckRequest, errors: ErrorCollector) -> None:
     checked = plan_check(request, errors)
     with _kept(f"the results so far are in {checked.out}"):
         result, gave_up = run_check(checked)
-    _print(request, result, show_check)
+    print_result(result.model_dump(mode="json"), request.as_json, partial(show_check, result))
     if gave_up:
         raise TurnmarkError(f"{result.failed} questions failed; the same command tries them again")
 
@@ -67,7 +61,7 @@ def _check_questions(request: CheckRequest, errors: ErrorCollector) -> None:
         result, gave_up = run_questions(checked)
     if request.junit is not None:
         write_junit(result, request.junit)
-    _print(request, result, show_questions)
+    print_result(result.model_dump(mode="json"), request.as_json, partial(show_questions, result))
     missed = list(missed_thresholds(result, checked.thresholds))
     if gave_up:
         missed.append(f"{result.failed} questions have no reply; the same command asks them again")
@@ -83,7 +77,7 @@ def _check_users(request: CheckRequest, errors: ErrorCollector) -> None:
     plan = plan_users(request, errors)
     with _kept(f"the conversations so far are in {plan.folder}"):
         result, gave_up = run_users(request, plan)
-    _print(request, result, show_users)
+    print_result(result.model_dump(mode="json"), request.as_json, partial(show_users, result))
     if gave_up:
         raise TurnmarkError("conversations failed; the same command tries them again")
 
@@ -96,16 +90,6 @@ def _kept(what: str) -> Iterator[None]:
     except KeyboardInterrupt:
         notify(f"{what}; the same command continues")
         raise
-
-
-def _print(request: CheckRequest, result: R, show: Callable[[R, Console], None]) -> None:
-    """Print a result as JSON or on the screen."""
-    if request.as_json:
-        print_json(result.model_dump(mode="json"))
-    else:
-        from rich.console import Console
-
-        show(result, Console())
 
 
 def _draft_questions(request: CheckRequest, errors: ErrorCollector) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import typer
 
 from turnmark.core.command_line import CommandGroup
-from turnmark.core.console import print_json
+from turnmark.core.console import print_lines, print_result
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import RequestCommand, command_from
 from turnmark.evaluation.synth.request import DeclaredSynthesis, SynthRequest, syntheses
@@ -43,30 +44,22 @@ def _make(name: str, request: SynthRequest, errors: ErrorCollector) -> None:
     # If the options are wrong, the defaults replace them, so that the rest of the request is checked too.
     synthesis = errors.collect(open_synthesis, name, request.options) or open_synthesis(name, {})
     report, gave_up = synthesize(plan_synthesis(request, synthesis, errors))
-    _show(report, request.as_json)
+    print_result(report.model_dump(mode="json"), request.as_json, lambda console: print_lines(_lines(report), console))
     if gave_up:
         raise TurnmarkError(f"{report.failed} attempts failed; the same command tries them again")
 
 
-def _show(report: SynthReport, as_json: bool) -> None:
-    if as_json:
-        print_json(report.model_dump(mode="json"))
-        return
-    from rich.console import Console
-
-    from turnmark.core.untrusted import rich_line
+def _lines(report: SynthReport) -> Iterator[str]:
+    """Yield the lines of a report on the screen."""
     from turnmark.evaluation.calls.cost_estimates import usage_words
 
-    lines = [
+    yield (
         f"{report.kind}: {report.kept} of {report.wanted} items kept, {report.attempts} attempts, "
         f"{report.rejected} rejected, {report.failed} failed"
-    ]
+    )
     for stage, reasons in report.filters.items():
-        lines.append(f"  {stage}: " + "; ".join(f"{reason} ({count})" for reason, count in reasons.items()))
+        yield f"  {stage}: " + "; ".join(f"{reason} ({count})" for reason, count in reasons.items())
     for role, usage in report.usage.items():
-        lines.append(f"{role}: {usage_words(usage)}")
-    lines += [f"- {note}" for note in report.notes]
-    lines.append(f"in {report.out}: items.jsonl, rejects.jsonl")
-    console = Console()
-    for line in lines:
-        console.print(rich_line(line), soft_wrap=True)
+        yield f"{role}: {usage_words(usage)}"
+    yield from (f"- {note}" for note in report.notes)
+    yield f"in {report.out}: items.jsonl, rejects.jsonl"
