@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from rich import box
 from rich.console import Console
@@ -10,12 +10,15 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from turnmark.core.console import print_lines
 from turnmark.core.untrusted import ellipsize, one_line, rich_line
 from turnmark.evaluation.calls.cost_estimates import usage_words
 from turnmark.evaluation.check.result import CheckResult, QuestionResult, Share
 from turnmark.evaluation.check.sentence_searches import sentences_file
 from turnmark.evaluation.judging.rubrics import EMBEDDED_JUDGE
 
+SHARE_HEADS = ("of", "share", "95%")
+"""Heads of the cells that `share_cells` returns."""
 PASSAGE_CHARACTERS, ANSWER_CHARACTERS = 240, 240
 """Maximum characters shown of a passage and of an answer."""
 EMBEDDED_RELIABILITY = (
@@ -31,7 +34,7 @@ def show_check(result: CheckResult, console: Console) -> None:
     parts = [f"retriever {result.retriever}"]
     if result.judge is not None:
         parts = [f"generator {result.generator}", *parts, f"judge {result.judge}"]
-    console.print(rich_line(", ".join(parts)), soft_wrap=True)
+    print_lines([", ".join(parts)], console)
     console.print()
     console.print(_table(result))
     for line in _in_words(result):
@@ -42,21 +45,19 @@ def show_check(result: CheckResult, console: Console) -> None:
     for number, one in enumerate(result.worst, 1):
         _show_question(number, one, console)
     console.print()
-    for line in _ending(result):
-        console.print(rich_line(line), soft_wrap=True)
+    print_lines(_ending(result), console)
 
 
-def share_table(*more: str) -> Table:
-    """Return a table for shares: name, count, share and interval, and further columns."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
-    for head in ("of", "share", "95%", *more):
+def figure_table(*heads: str) -> Table:
+    """Return a table with a column of names and columns of numbers."""
+    table = Table("", box=box.SIMPLE_HEAD, pad_edge=False)
+    for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     return table
 
 
 def _table(result: CheckResult) -> Table:
-    table = share_table()
+    table = figure_table(*SHARE_HEADS)
     noun = "section" if result.judge is not None else "passage"
     rows = [
         (f"right {noun} among the first three", result.found),
@@ -109,10 +110,9 @@ def _in_words(result: CheckResult) -> Iterator[str]:
 
 
 def _show_question(number: int, one: QuestionResult, console: Console) -> None:
-    quoted = one_line(one.question)
     console.print()
-    console.print(Text(f"{number}. {quoted}", style="bold"))
-    console.print(indent(f"{'; '.join(one.why)}"))
+    console.print(Text(f"{number}. {one_line(one.question)}", style="bold"))
+    console.print(indent("; ".join(one.why)))
     label = "hidden" if one.kind == "hidden" else "from"
     passage = ellipsize(" ".join(one.text.split()), PASSAGE_CHARACTERS)
     console.print(indent(f"{label}: {one.place}: {passage}", "dim"))
@@ -129,11 +129,14 @@ def indent(text: str, style: str = "") -> Padding:
     return Padding(rich_line(text, style), (0, 0, 0, 3))
 
 
+def note_lines(notes: Iterable[str], usage: Mapping[str, Mapping[str, float | None]]) -> Iterator[str]:
+    """Yield the notes of a check, then what each role used."""
+    yield from (f"- {note}" for note in notes)
+    yield from (f"{role}: {usage_words(used)}" for role, used in usage.items())
+
+
 def _ending(result: CheckResult) -> Iterator[str]:
-    for note in result.notes:
-        yield f"- {note}"
-    for role, used in result.usage.items():
-        yield f"{role}: {usage_words(used)}"
+    yield from note_lines(result.notes, result.usage)
     for other in result.compared:
         found = f"{other.retriever} found {other.found.count} of {other.found.n} of the same sentences"
         interval = "" if other.ci95 is None else f", 95% {other.ci95[0]:+.2f} to {other.ci95[1]:+.2f}"

@@ -39,13 +39,12 @@ from turnmark.evaluation.check.sentence_searches import (
     read_sentences,
     write_sentences,
 )
-from turnmark.evaluation.records import ContextRef, Sample, Summary
-from turnmark.evaluation.runs.benchmark_run import run_plan
+from turnmark.evaluation.records import ContextRef, Sample
+from turnmark.evaluation.report.finished_runs import samples
+from turnmark.evaluation.runs.benchmark_run import FinishedRun, run_plan
 from turnmark.evaluation.runs.judge_setup import judge_problems
-from turnmark.evaluation.runs.plan import Plan
 from turnmark.evaluation.runs.planning import check_specs, plan_run
 from turnmark.evaluation.storage.corpus_passages import HIDDEN_SUFFIX, CorpusTexts, span_of
-from turnmark.evaluation.storage.journal import read_records
 from turnmark.evaluation.storage.run_folder import OutputFolder, default_folder, now, open_folder, stored_manifest
 from turnmark.evaluation.synth.synthesis_folder import SynthManifest, passage_of
 from turnmark.evaluation.synth.synthesis_run import SynthReport, plan_synthesis, synthesize
@@ -127,7 +126,7 @@ def _eval_request(request: CheckRequest, index: StoredIndex | None, retriever: s
     return eval_request(request, index, changed | asked)
 
 
-def _run(checked: CheckPlan, request: EvalRequest, spent: Usage) -> _CheckRun:
+def _run(checked: CheckPlan, request: EvalRequest, spent: Usage) -> FinishedRun:
     """Run the unfinished samples in a folder of the check, over an index instead of a passage file."""
     made = plan_run(request)
     digest = made.folder.name.rpartition("-")[2]
@@ -137,28 +136,14 @@ def _run(checked: CheckPlan, request: EvalRequest, spent: Usage) -> _CheckRun:
         open_corpus=lambda _: open_loaded(checked.retriever, checked.index),
         elsewhere=spent,
     )
-    return _CheckRun(made, *run_plan(made))
-
-
-@dataclass(frozen=True)
-class _CheckRun:
-    """A finished run over the questions."""
-
-    plan: Plan
-    summary: Summary
-    folder: Path
-    gave_up: bool
-
-    def samples(self) -> dict[str, Sample]:
-        """Return task id -> latest sample."""
-        return {sample.id: sample for sample in read_records(self.folder / "predictions.jsonl", Sample)}
+    return run_plan(made)
 
 
 def _result(
     checked: CheckPlan,
     asked: Sequence[QuestionResult],
     notes: Sequence[str],
-    ran: _CheckRun | None = None,
+    ran: FinishedRun | None = None,
     written: SynthReport | None = None,
 ) -> CheckResult:
     known = [*finished_of(asked, "known"), *finished_of(asked, "sentence")]
@@ -175,6 +160,7 @@ def _result(
     supported = share(sum((one.support or 0.0) >= index_questions.MIN_FAITHFULNESS for one in judged), len(judged))
     agreeing = share(sum((one.agreement or 0.0) >= MIN_AGREEMENT for one in compared), len(compared))
     recognised = share(sum(one.decision == "unknown" for one in hidden), len(hidden))
+    folders = [path.parent for path in sorted(checked.out.glob("answers-*/summary.json"))]
     return CheckResult(
         index=checked.request.index,
         documents=checked.index.manifest.documents,
@@ -199,14 +185,8 @@ def _result(
         usage=usage,
         seconds=round(time.perf_counter() - checked.began, 1),
         notes=tuple(notes),
-        other_runs=tuple(_other_runs(checked.out, ran.folder)) if ran else (),
+        other_runs=tuple(str(folder) for folder in folders if folder != ran.folder) if ran else (),
     )
-
-
-def _other_runs(out: Path, run: Path) -> Iterator[str]:
-    for path in sorted(out.glob("answers-*/summary.json")):
-        if path.parent != run:
-            yield str(path.parent)
 
 
 def _is_elsewhere(one: QuestionResult) -> bool:
@@ -318,17 +298,14 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
     if len(tasks) < wanted:
         tried = f" after {report.attempts} tries; questions/rejects.jsonl says why" if report is not None else ""
         notes.append(f"{len(tasks)} questions, not {wanted}: no more passed the filters{tried}")
-    samples, support, agreement = (
-        ran.samples(),
-        means_of(ran.folder, SUPPORT_NAME),
-        means_of(ran.folder, AGREEMENT_NAME),
-    )
+    found = {sample.id: sample for sample in samples(ran.folder)}
+    support, agreement = means_of(ran.folder, SUPPORT_NAME), means_of(ran.folder, AGREEMENT_NAME)
     corpus = index_questions.corpus_of(folder, checked.index)
     asked: list[QuestionResult] = []
     for suffix, chosen in (("", tasks), (HIDDEN_SUFFIX, hidden)):
         for task in chosen:
             asked.append(
-                _make_answer_result(checked.index, task, samples[task.id + suffix], support, agreement, suffix, corpus)
+                _make_answer_result(checked.index, task, found[task.id + suffix], support, agreement, suffix, corpus)
             )
     return _result(checked, asked, notes, ran, report), ran.gave_up
 

@@ -8,22 +8,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from turnmark.core.console import print_lines
 from turnmark.core.untrusted import ellipsize, one_line, rich_line
-from turnmark.evaluation.calls.cost_estimates import usage_words
-from turnmark.evaluation.check.console_report import ANSWER_CHARACTERS, indent, share_cells, share_table
-from turnmark.evaluation.check.own_questions.questions_check import (
-    FIGURES,
-    EarlierRun,
-    QuestionOutcome,
-    QuestionsResult,
+from turnmark.evaluation.check.console_report import (
+    ANSWER_CHARACTERS,
+    SHARE_HEADS,
+    figure_table,
+    indent,
+    note_lines,
+    share_cells,
 )
-from turnmark.evaluation.check.result import Share
+from turnmark.evaluation.check.own_questions.questions_check import FIGURES, QuestionOutcome, QuestionsResult
 
 
 def show_questions(result: QuestionsResult, console: Console) -> None:
     """Print a result."""
     console.print(rich_line(f"{result.index}: {len(result.outcomes)} questions of {result.questions}", "bold"))
-    console.print(rich_line(f"generator {result.generator}, retriever {result.retriever}"), soft_wrap=True)
+    print_lines([f"generator {result.generator}, retriever {result.retriever}"], console)
     console.print()
     console.print(_table(result))
     wrong = [one for one in result.outcomes if one.right is False]
@@ -32,21 +33,18 @@ def show_questions(result: QuestionsResult, console: Console) -> None:
     for one in wrong:
         _show_question(one, console)
     console.print()
-    for line in _ending(result):
-        console.print(rich_line(line), soft_wrap=True)
+    print_lines(_ending(result), console)
 
 
 def _table(result: QuestionsResult) -> Table:
-    table = share_table(*(("before",) if result.earlier else ()))
+    table = figure_table(*SHARE_HEADS, *(["before"] if result.earlier else []))
     for figure, part in result.figures.items():
-        before = [_share_before(result.earlier, figure)] if result.earlier else []
-        table.add_row(f"{figure}: {FIGURES[figure]}", *share_cells(part), *before)
+        cells = [f"{figure}: {FIGURES[figure]}", *share_cells(part)]
+        if result.earlier:
+            before = result.earlier.figures.get(figure)
+            cells.append(f"{before.count / before.n:.2f}" if before and before.n else "–")
+        table.add_row(*cells)
     return table
-
-
-def _share_before(earlier: EarlierRun, figure: str) -> str:
-    part: Share | None = earlier.figures.get(figure)
-    return f"{part.count / part.n:.2f}" if part and part.n else "–"
 
 
 def _show_question(one: QuestionOutcome, console: Console) -> None:
@@ -68,8 +66,5 @@ def _ending(result: QuestionsResult) -> Iterator[str]:
             yield from (f"  {mark} {one_line(question)}" for question in questions)
     if result.failed:
         yield f"{result.failed} have no reply and are not counted; the same command asks them again"
-    for note in result.notes:
-        yield f"- {note}"
-    for role, used in result.usage.items():
-        yield f"{role}: {usage_words(used)}"
+    yield from note_lines(result.notes, result.usage)
     yield f"{result.seconds:.0f} s; every reply is in {result.run}/report.html"

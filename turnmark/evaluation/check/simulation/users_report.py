@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich import box
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
+from turnmark.core.console import print_lines
 from turnmark.core.untrusted import ellipsize, one_line, rich_line
-from turnmark.evaluation.calls.cost_estimates import usage_words
+from turnmark.evaluation.check.console_report import figure_table, note_lines
 from turnmark.evaluation.check.simulation.users_check import UserConversation, UsersResult
 from turnmark.evaluation.check.simulation.users_task import FIGURES
 
@@ -21,11 +20,9 @@ SHOWN_CONVERSATIONS, REPLY_CHARACTERS = 3, 160
 def show_users(result: UsersResult, console: Console) -> None:
     """Print a result."""
     console.print(rich_line(f"{result.index}: {len(result.conversations)} conversations with simulated users", "bold"))
-    console.print(rich_line(f"generator {result.generator}, worded by {result.worded_by or 'rules'}"), soft_wrap=True)
+    print_lines([f"generator {result.generator}, worded by {result.worded_by or 'rules'}"], console)
     console.print()
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in ("", "users", "mean", "95%"):
-        table.add_column(head, justify="right" if head else "left", no_wrap=bool(head))
+    table = figure_table("users", "mean", "95%")
     for name, meaning in FIGURES.items():
         if (one := result.figures.get(name)) is None:
             continue
@@ -38,8 +35,7 @@ def show_users(result: UsersResult, console: Console) -> None:
         if conversation.misses:
             _show_conversation(conversation, console)
     console.print()
-    for line in _ending(result):
-        console.print(rich_line(line), soft_wrap=True)
+    print_lines(_ending(result), console)
 
 
 def _show_conversation(conversation: UserConversation, console: Console) -> None:
@@ -57,8 +53,5 @@ def _ending(result: UsersResult) -> Iterator[str]:
     failed = sum(one.failed is not None for one in result.conversations)
     if failed:
         yield f"{failed} conversations failed and are not counted; the same command tries them again"
-    for note in result.notes:
-        yield f"- {note}"
-    for role, used in result.usage.items():
-        yield f"{role}: {usage_words(used)}"
+    yield from note_lines(result.notes, result.usage)
     yield f"{result.seconds:.0f} s; every conversation is in {result.run}"
