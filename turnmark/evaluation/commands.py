@@ -14,10 +14,7 @@ from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import RequestCommand, command_from
 from turnmark.evaluation.runs.request_options import fit_request, option_names, options_elsewhere, request_type
 from turnmark.evaluation.tasks.declarations import benchmarks
-from turnmark.evaluation.tasks.registry import (
-    RETRIEVAL,
-    benchmark_names,
-)
+from turnmark.evaluation.tasks.registry import RETRIEVAL, benchmark_names
 from turnmark.evaluation.tasks.request import EvalRequest
 
 if TYPE_CHECKING:
@@ -30,7 +27,9 @@ def run_eval(request: EvalRequest, errors: ErrorCollector) -> None:
     """Run a benchmark: answer or search, score, and compare with the published figures."""
     request = fit_request(request, "eval", errors)
     if request.benchmark == "all":
-        _run_all(request, errors)
+        from turnmark.evaluation.runs.suites import plan_suite
+
+        _run_suite(plan_suite(request, errors), request, {})
     else:
         _run_one(request, errors)
 
@@ -52,13 +51,6 @@ def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
         failed = finished.summary.failed
         raise TurnmarkError(f"{failed} {noun} failed; the same command retries them and what was skipped")
     _raise_without_verdicts({"": finished.summary})
-
-
-def _run_all(request: EvalRequest, errors: ErrorCollector) -> None:
-    from turnmark.evaluation.runs.suites import plan_suite
-
-    plan = plan_suite(request, errors)
-    _run_suite(plan, request, {})
 
 
 def run_score(request: EvalRequest, errors: ErrorCollector) -> None:

@@ -196,16 +196,20 @@ class FolderManifest(Record):
     Attributes:
         noun: name of the folder's content in messages.
         parent: default parent of such folders, relative to the working directory.
+        title_field: field with the prefix of the default folder's name.
+        kept: fields that keep the values of the folder's stored manifest when a command resumes the folder.
     """
 
     noun: ClassVar[str]
     parent: ClassVar[str]
+    title_field: ClassVar[str]
+    kept: ClassVar[tuple[str, ...]] = ("started",)
     not_identity: ClassVar[frozenset[str]]
 
     @property
     def title(self) -> str:
         """Prefix of the default folder's name."""
-        raise NotImplementedError
+        return str(getattr(self, self.title_field))
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -215,7 +219,7 @@ class FolderManifest(Record):
 
     def resume(self, stored: Self) -> Self:
         """Return this manifest with the fields that the folder's stored manifest determines."""
-        raise NotImplementedError
+        return self.model_copy(update={name: getattr(stored, name) for name in self.kept})
 
 
 class RunManifest(FolderManifest):
@@ -227,6 +231,8 @@ class RunManifest(FolderManifest):
 
     noun = "run"
     parent = "runs"
+    title_field = "benchmark"
+    kept = ("started", "indexes")
     not_identity = frozenset(
         {
             *("version", "versions", "makers", "indexes", "judges", "judge_prompts"),
@@ -270,11 +276,6 @@ class RunManifest(FolderManifest):
     ended: str | None = None
 
     @property
-    def title(self) -> str:
-        """See `FolderManifest.title`."""
-        return self.benchmark
-
-    @property
     def identity(self) -> dict[str, Any]:
         """See `FolderManifest.identity`. The key is `passages`, because its hash names the folders of older runs."""
         identity = super().identity
@@ -291,8 +292,7 @@ class RunManifest(FolderManifest):
 
     def resume(self, stored: RunManifest) -> RunManifest:
         """See `FolderManifest.resume`."""
-        makers = stored.makers or (stored.maker,)
-        return self.model_copy(update={"started": stored.started, "indexes": stored.indexes, "makers": makers})
+        return super().resume(stored).model_copy(update={"makers": stored.makers or (stored.maker,)})
 
 
 class PublishedRow(Record):

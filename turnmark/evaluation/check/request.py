@@ -93,6 +93,8 @@ class CheckManifest(FolderManifest):
 
     noun = "check"
     parent = "checks"
+    title_field = "index"
+    kept = ("command", "started")
     not_identity = frozenset({"command", "started"})
 
     index: str
@@ -101,15 +103,6 @@ class CheckManifest(FolderManifest):
     seed: int
     command: str = ""
     started: str = ""
-
-    @property
-    def title(self) -> str:
-        """See `FolderManifest.title`."""
-        return self.index
-
-    def resume(self, stored: CheckManifest) -> CheckManifest:
-        """See `FolderManifest.resume`."""
-        return stored
 
 
 def check_manifest(request: CheckRequest, index: StoredIndex, started: str) -> CheckManifest:

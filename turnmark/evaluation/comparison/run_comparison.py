@@ -23,7 +23,6 @@ from turnmark.evaluation.comparison.comparable_runs import (
     merge_facts,
 )
 from turnmark.evaluation.comparison.paired_statistics import (
-    Change,
     MetricComparison,
     MissingPolicy,
     PairedStatistics,
@@ -108,7 +107,8 @@ def compare_runs(paths: Sequence[Path], missing: MissingPolicy = "leave-out") ->
     facts = merge_facts(runs, _comparable_ids(runs, missing))
     paired = PairedStatistics(runs, facts, missing)
     metrics = correct(paired.compare(paired.headline))
-    lead = _choose_lead(first, metrics)
+    changed = {name: first.summary.metrics[name] for name, metric in metrics.items() if metric.changes}
+    lead = tuple(tables.choose_headline(changed, len(changed)))
     reasons = tuple(find_reasons(runs))
     shared = [name for name in facts if all(name in run.domains and name not in run.skipped for run in runs)]
     clusters = len({facts[name].cluster for name in shared})
@@ -159,12 +159,6 @@ def _describe(run: ComparedRun) -> Side:
         failed=summary.failed,
         skipped=summary.skipped,
     )
-
-
-def _choose_lead(first: ComparedRun, metrics: Mapping[str, MetricComparison]) -> tuple[str, ...]:
-    """Return the headline metrics that have differences, chosen as in a report of the first run."""
-    changed = {name: first.summary.metrics[name] for name in metrics if metrics[name].changes}
-    return tuple(tables.choose_headline(changed, len(changed)))
 
 
 def _find_changed(runs: Sequence[ComparedRun], ids: Sequence[str], lead: Sequence[str]) -> tuple[ChangedSample, ...]:
@@ -255,13 +249,10 @@ def _power_notes(metrics: Mapping[str, MetricComparison], lead: Sequence[str]) -
             if change.detectable is not None:
                 least = metrics[name].shown.text(change.detectable)
                 yield f"with n {change.n}, a difference in {name} below {least} is seen less than four times in five"
-    same = [name for name, metric in metrics.items() if any(_has_no_width(change) for change in metric.changes)]
+    intervals = {name: [change.ci95 for change in metric.changes] for name, metric in metrics.items()}
+    same = [name for name, bounds in intervals.items() if any(bound and bound[0] == bound[1] for bound in bounds)]
     if same:
         yield f"an interval without a width: every sample has the same difference in {', '.join(same)}"
-
-
-def _has_no_width(change: Change) -> bool:
-    return change.ci95 is not None and change.ci95[0] == change.ci95[1]
 
 
 def _metric_notes(runs: Sequence[ComparedRun]) -> Iterator[str]:

@@ -102,7 +102,9 @@ def score_answers(plan: Plan, folder: RunFolder, task: Task, judging: Judging | 
     with shown as progress:
         seconds: dict[str, float] = {}
         if judging is not None:
-            _ask_judges(judging, folder, task, progress)
+            metrics_of_judge = {judge.name: ", ".join(sorted(judge.metrics or ())) or "all" for judge in judging.judges}
+            folder.update_manifest(judges=metrics_of_judge, judge_prompts=judging.prompt_hashes)
+            judging.ask(folder, task, progress)
             seconds[ROLE] = judging.seconds
         progress.start(f"scoring {one_line(plan.manifest.benchmark)}", plan.items)
         started = time.perf_counter()
@@ -154,13 +156,6 @@ def summarize(plan: Plan, answers: CollectedAnswers, scored: ScoredRun) -> Summa
         samples=totals.ids.hashes(),
         warnings=(*scored.task.warn_of(scored.metrics), *(judging.warnings() if judging else ())),
     )
-
-
-def _ask_judges(judging: Judging, folder: RunFolder, task: Task, progress: Progress) -> None:
-    """Ask the judges, and write their names and prompts to the manifest."""
-    judge_metrics = {judge.name: ", ".join(sorted(judge.metrics or ())) or "all" for judge in judging.judges}
-    folder.update_manifest(judges=judge_metrics, judge_prompts=judging.prompt_hashes)
-    judging.ask(folder, task, progress)
 
 
 def _samples(folder: RunFolder, items: Iterable[Item], progress: Progress) -> Iterator[tuple[Item, Sample]]:

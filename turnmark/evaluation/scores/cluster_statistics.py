@@ -267,6 +267,8 @@ def intervals(
 
     The same seed gives the same interval, independent of the other statistics.
     """
+    import numpy as np
+
     bounds = [_small_interval(statistic) for statistic in statistics]
     resampled: list[list[Floats]] = [[] for _ in statistics]
     by_clusters: dict[int, list[int]] = {}
@@ -279,15 +281,9 @@ def intervals(
                 resampled[index].append(statistics[index].over(draws))
     for index, blocks in enumerate(resampled):
         if sum(map(len, blocks)):
-            bounds[index] = _percentiles(blocks)
+            low, high = np.percentile(np.concatenate(blocks), [2.5, 97.5])
+            bounds[index] = float(low), float(high)
     return bounds
-
-
-def _percentiles(blocks: Sequence[Floats]) -> tuple[float, float]:
-    import numpy as np
-
-    low, high = np.percentile(np.concatenate(blocks), [2.5, 97.5])
-    return float(low), float(high)
 
 
 def _small_interval(statistic: ClusterStatistic) -> tuple[float, float] | None:

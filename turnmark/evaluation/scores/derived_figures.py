@@ -60,25 +60,20 @@ def length_controlled(wins: Floats, extra_words: Floats) -> float:
         extra_words: words of the answer minus words of its reference.
     """
     import numpy as np
+    from scipy.optimize import minimize
+    from scipy.special import expit
 
     rate, scale = float(wins.mean()), float(np.sqrt(np.mean(extra_words**2)))
     if rate in (0.0, 1.0) or scale == 0:
         return rate
     design = np.stack([np.ones(len(wins)), np.tanh(extra_words / scale)], axis=1)
-    penalty = np.diag([0.0, SLOPE_PENALTY])
+    penalty = np.array([0.0, SLOPE_PENALTY])
 
-    def loss(weights: Floats) -> float:
+    def loss_and_gradient(weights: Floats) -> tuple[float, Floats]:
         odds = design @ weights
-        return float(np.logaddexp(0, odds).sum() - wins @ odds + weights @ penalty @ weights / 2)
+        loss = np.logaddexp(0, odds).sum() - wins @ odds + penalty @ weights**2 / 2
+        return float(loss), design.T @ (expit(odds) - wins) + penalty * weights
 
-    weights = np.array([math.log(rate / (1 - rate)), 0.0])
-    for _ in range(MAX_STEPS):
-        predicted = 1 / (1 + np.exp(-design @ weights))
-        curvature = (design.T * (predicted * (1 - predicted))) @ design + penalty
-        step = np.linalg.lstsq(curvature, design.T @ (predicted - wins) + penalty @ weights, rcond=None)[0]
-        while loss(weights - step) > loss(weights) and np.abs(step).max() > 1e-9:
-            step = step / 2
-        weights = weights - step
-        if np.abs(step).max() < 1e-9:
-            break
-    return float(1 / (1 + np.exp(-weights[0])))
+    start = [math.log(rate / (1 - rate)), 0.0]
+    fitted = minimize(loss_and_gradient, start, jac=True, options={"gtol": 1e-9, "maxiter": MAX_STEPS})
+    return float(expit(fitted.x[0]))

@@ -163,6 +163,7 @@ class SynthManifest(FolderManifest):
 
     noun = "synthesis"
     parent = "synth"
+    title_field = "kind"
     not_identity = frozenset({"wanted", "version", "versions", "command", "started", "ended"})
 
     kind: str
@@ -177,13 +178,6 @@ class SynthManifest(FolderManifest):
     command: str = ""
     started: str
     ended: str | None = None
-
-    @property
-    def title(self) -> str:
-        return self.kind
-
-    def resume(self, stored: SynthManifest) -> SynthManifest:
-        return self.model_copy(update={"started": stored.started})
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
