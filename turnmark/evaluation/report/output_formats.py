@@ -25,6 +25,7 @@ from turnmark.core.home import write_atomic
 from turnmark.core.untrusted import escape_cell, escape_latex, one_line, rich_line
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report.overview import MAX_METRICS_ON_SCREEN, ReportSection, describe_run
+from turnmark.evaluation.report.plots import load_template
 from turnmark.evaluation.report.tables import Column, ReportRow, Table
 
 _STYLES = {"group": "bold", "ours": "bold", "dim": "dim"}
@@ -201,62 +202,18 @@ _RULE = re.compile(r"^(?=[-=]+$)")
 
 def markdown(documents: Iterable[ReportSection]) -> str:
     """Return the content of a Markdown file with these sections; ends with a newline."""
-    lines: list[str] = []
-    for document in documents:
-        lines += _section(document)
-    lines.append(MARKER)
-    return "\n".join(lines) + "\n"
-
-
-def _section(document: ReportSection) -> Iterator[str]:
-    for warning in document.warnings:
-        yield from (f"**{escape_cell(warning)}**", "")
-    yield from (f"## {escape_cell(document.title)}", "")
-    for line in document.verdict:
-        yield from (f"**{escape_cell(line)}**", "")
-    if document.specs:
-        yield from (_line(document.specs), "")
-    if document.reasons:
-        for reason in document.reasons:
-            yield f"- {_line(reason)}"
-        yield ""
-    for table in document.tables:
-        yield from table_lines(table)
-    if document.notes:
-        yield from ("### Notes", "")
-        for note in document.notes:
-            yield f"- {_line(note)}"
-        yield ""
-    if document.run is not None:
-        yield from (f"Run: {escape_cell(document.run)}", "")
-
-
-def table_lines(table: Table) -> Iterator[str]:
-    """Yield a table as lines of Markdown; nothing for an empty table."""
-    if not table.rows and not table.lines:
-        return
-    yield from (f"### {escape_cell(table.title)}", "")
-    if table.rows:
-        yield _row([escape_cell(column.title) for column in table.columns])
-        yield _row(["---:" if column.number else "---" for column in table.columns])
-        for row in table.rows:
-            yield _row(_cells(row))
-        yield ""
-    for line in table.lines:
-        yield from (_line(line), "")
+    filters = {"cell": escape_cell, "line": _line, "cells": _cells}
+    return load_template("report.md.j2", filters).render(documents=list(documents), marker=MARKER)
 
 
 def _cells(row: ReportRow) -> list[str]:
+    """Return the cells of a row as Markdown."""
     cells = list(map(escape_cell, row.cells))
     if row.kind in ("group", "ours"):
         return [cell and f"**{cell}**" for cell in cells]
     if row.kind == "below":
         cells[0] = f"&emsp;{cells[0]}"
     return cells
-
-
-def _row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def _line(text: object) -> str:

@@ -6,7 +6,7 @@ Every text passes one filter on its way into a template: control characters are 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,21 +55,25 @@ class Plot:
         return f"Plot({self._title!r})"
 
 
-def page_template(name: str) -> Template:
-    """Load a template of this folder; the filter `line` puts a text on one line."""
+def load_template(name: str, filters: Mapping[str, Callable[..., Any]], **options: Any) -> Template:
+    """Load a template of this folder; the options are those of jinja2's `Environment`."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     engine = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
         undefined=StrictUndefined,
-        finalize=_printable_value,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        **options,
     )
-    engine.filters |= {"line": one_line, "scale": scale_of}
+    engine.filters |= filters
     return engine.get_template(name)
+
+
+def page_template(name: str) -> Template:
+    """Load the template of a page or a plot; its filter `line` puts a text on one line."""
+    return load_template(name, {"line": one_line, "scale": scale_of}, autoescape=True, finalize=_printable_value)
 
 
 def _printable_value(value: Any) -> Any:
