@@ -17,7 +17,7 @@ from pydantic import Field, FiniteFloat
 
 from turnmark.core.record import Record
 from turnmark.core.untrusted import make_printable
-from turnmark.evaluation.records import Sample, Score
+from turnmark.evaluation.records import ContextRef, Sample, Score
 from turnmark.evaluation.report.finished_runs import Key, StoredRun, samples, scores
 from turnmark.evaluation.report.tables import arrange_variants, choose_headline
 from turnmark.evaluation.storage.journal import json_line, open_atomic, read_records
@@ -178,27 +178,6 @@ _LIMITS = [max(100, round(MAX_TEXT_CHARACTERS * 0.93**step)) for step in range(5
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
-class _Texts:
-    """The texts of a page, each stored once."""
-
-    def __init__(self) -> None:
-        self._indices: dict[tuple[str, int], int] = {}
-
-    def add(self, text: str | Text | None) -> int:
-        """Return the index of a text; -1 for None."""
-        if text is None:
-            return -1
-        text_cut = clip_text(text) if isinstance(text, str) else text
-        entry = (make_printable(text_cut.text), text_cut.left_out)
-        return self._indices.setdefault(entry, len(self._indices))
-
-    def at(self, limit: int) -> Iterator[str | list[str | int]]:
-        """Yield each text, cut to a limit."""
-        for text, left_out in self._indices:
-            total_left_out = max(0, len(text) - limit) + left_out
-            yield [text[:limit], total_left_out] if total_left_out else text
-
-
 class TextIndex(dict[str, int]):
     """Text -> index, in the order in which the texts were first added."""
 
@@ -208,18 +187,33 @@ class TextIndex(dict[str, int]):
 
 
 class _Pool:
-    """The texts and passages that all samples of a page share."""
+    """The texts and passages that all samples of a page share, each stored once."""
 
     def __init__(self) -> None:
-        self.texts = _Texts()
         self.passages: list[list[str | int]] = []
+        self._texts: dict[tuple[str, int], int] = {}
         self._indices: dict[tuple[str, int], int] = {}
+
+    def add(self, text: str | Text) -> int:
+        """Return the index of a text."""
+        text_cut = clip_text(text) if isinstance(text, str) else text
+        return self._texts.setdefault((make_printable(text_cut.text), text_cut.left_out), len(self._texts))
+
+    def add_if_any(self, text: str | Text | None) -> int | None:
+        """Return the index of a text, or None if there is none."""
+        return self.add(text) if text else None
+
+    def texts(self, limit: int) -> Iterator[str | list[str | int]]:
+        """Yield each text, cut to a limit."""
+        for text, left_out in self._texts:
+            total_left_out = max(0, len(text) - limit) + left_out
+            yield [text[:limit], total_left_out] if total_left_out else text
 
     def passage(self, name: str, title: str, text: Text | None) -> int:
         """Return the index of a passage. Runs on different data may have different texts under the same id."""
         if title and text is not None and text.text.startswith(title):  # many corpora begin a text with its title
             text = text.model_copy(update={"text": text.text[len(title) :].lstrip()})
-        body = self.texts.add(text)
+        body = -1 if text is None else self.add(text)
         index = self._indices.setdefault((name, body), len(self.passages))
         if index == len(self.passages):
             self.passages.append([make_printable(name), make_printable(title), body])
@@ -239,7 +233,7 @@ def samples_json(runs: Sequence[tuple[str, StoredRun]], limit: int = 1_700_000) 
     size = len(payload.encode("utf-8"))
 
     def texts(level: int) -> str:
-        return _json(list(pool.texts.at(_LIMITS[level])))
+        return _json(list(pool.texts(_LIMITS[level])))
 
     def fits(level: int) -> bool:
         return size + len(texts(level).encode("utf-8")) <= limit
@@ -301,7 +295,7 @@ def _sample(
     phases: TextIndex,
     pool: _Pool,
 ) -> dict[str, Any]:
-    add = pool.texts.add
+    add, add_if_any = pool.add, pool.add_if_any
     reasons: dict[int, int] = {}
     for index, name in enumerate(metric_names):
         score = measured.get(name)
@@ -315,14 +309,14 @@ def _sample(
         "i": make_printable(sample.id),
         "r": sample.repeat or None,
         "s": STATUS_NUMBERS[sample.status] or None,
-        "y": _add_if_any(add, reason),
+        "y": add_if_any(reason),
         "l": _labels(sample, browsed, dimensions),
         "h": [[int(turn.role != "user"), add(turn.text)] for turn in history],
         "q": add(question),
-        "w": _add_if_any(add, sample.rewrite),
-        "p": add(sample.prediction) if sample.prediction else None,
-        "f": add(reference) if reference else None,
-        "b": _add_if_any(add, sample.previous),
+        "w": add_if_any(sample.rewrite),
+        "p": add_if_any(sample.prediction),
+        "f": add_if_any(reference),
+        "b": add_if_any(sample.previous),
         "c": _passages(sample, browsed, pool),
         "d": [[add(step["step"]), _indices(step.get("citations"))] for step in sample.procedure],
         "e": [[add(part.question), add(part.answer)] for part in sample.sub_answers],
@@ -358,10 +352,6 @@ def _indices(citations: Any) -> list[int]:
     return [entry for entry in citations if isinstance(entry, int)]
 
 
-def _add_if_any(add: Any, text: str | None) -> int | None:
-    return add(text) if text else None
-
-
 def _labels(sample: Sample, browsed: BrowsedSample | None, dimensions: dict[str, TextIndex]) -> list[list[int]]:
     """Return the values of each dimension, in the order of the dimensions known so far."""
     labels: dict[str, tuple[str, ...]] = {}
@@ -383,16 +373,17 @@ def _labels(sample: Sample, browsed: BrowsedSample | None, dimensions: dict[str,
 def _passages(sample: Sample, browsed: BrowsedSample | None, pool: _Pool) -> list[list[float]]:
     """Return index, rank (0: not retrieved), score and relevance (-1: unknown) of each passage."""
     entries: list[list[float]] = []
-    if browsed is None or not browsed.passages:
-        for rank, ref in enumerate(sample.contexts, 1):
-            text = clip_text(ref.text) if ref.text else None
-            entries.append([pool.passage(ref.document_id, ref.title or "", text), rank, _number(ref.score), -1])
-        return entries
-    for passage in browsed.passages:
+    shown: Iterable[SeenPassage] = browsed.passages if browsed else ()
+    for passage in shown or map(_seen, sample.contexts, range(1, len(sample.contexts) + 1)):
         index = pool.passage(passage.id, passage.title, passage.text)
         relevance = -1 if passage.relevant is None else int(passage.relevant)
         entries.append([index, passage.rank or 0, _number(passage.score or 0.0), relevance])
     return entries
+
+
+def _seen(ref: ContextRef, rank: int) -> SeenPassage:
+    text = clip_text(ref.text) if ref.text else None
+    return SeenPassage(id=ref.document_id, title=ref.title or "", text=text, rank=rank, score=ref.score)
 
 
 def _value(score: Score | None) -> float | bool | None:
