@@ -110,7 +110,10 @@ def measure_agreement(paths: Sequence[Path]) -> Agreement:
     answers = rows.answers
     conversations = len({answer.conversation for answer in answers})
     notes = [no_interval(conversations)] if conversations < MIN_CLUSTERS else []
-    notes += [*_few_raters(rows), *problem_notes(rows.problems), *rows.notes]
+    most = max((len(ratings) for answer in answers for ratings in answer.ratings.values()), default=3)
+    if most < 3:
+        notes.append(f"agreement of raters needs three ratings per answer; here answers have at most {most}")
+    notes += [*problem_notes(rows.problems), *rows.notes]
     result = Agreement(
         sources=tuple(rows.sources),
         n=len(answers),
@@ -185,25 +188,14 @@ def _mean(
     """Return the mean of a reference score or a metric, or None if no answer has it."""
     import numpy as np
 
-    measured: list[ComparedAnswer] = []
-    values: list[float] = []
-    for answer in answers:
-        by_name = answer.reference if kind == "reference" else answer.scores
-        if name in by_name:
-            measured.append(answer)
-            values.append(by_name[name])
+    measured = [answer for answer in answers if name in getattr(answer, kind)]
     if not measured:
         return None
-    return mean_statistic(np.array(values), number_conversations(measured), np.ones(len(measured)))
+    values = np.array([getattr(answer, kind)[name] for answer in measured])
+    return mean_statistic(values, number_conversations(measured), np.ones(len(measured)))
 
 
 # --- raters ----------------------------------------------------------------------------------------------------------
-
-
-def _few_raters(rows: Rows) -> Iterator[str]:
-    most = max((len(ratings) for answer in rows.answers for ratings in answer.ratings.values()), default=3)
-    if most < 3:
-        yield f"agreement of raters needs three ratings per answer; here answers have at most {most}"
 
 
 def _annotators(rows: Rows) -> Iterator[tuple[str, Annotators]]:

@@ -139,14 +139,6 @@ def _runs(comparison: RunComparison) -> Table:
     return Table("Runs", tables.make_columns(["", "run", *titles], ["n", "failed"]), tuple(rows), lines)
 
 
-def _metrics_with_values(comparison: RunComparison) -> list[str]:
-    with_values: list[str] = []
-    for name, metric in comparison.metrics.items():
-        if metric.changes or any(mean is not None for mean in metric.means):
-            with_values.append(name)
-    return with_values
-
-
 def _differences(comparison: RunComparison, index: int) -> Table:
     """Return a table of every metric of a run next to the first run, with intervals and tests."""
     first, side = comparison.runs[0], comparison.runs[index]
@@ -156,7 +148,8 @@ def _differences(comparison: RunComparison, index: int) -> Table:
     if incomplete:
         heads.append("left out")
     rows, lines = [], []
-    for name, label, below in tables.arrange_variants(_metrics_with_values(comparison)):
+    with_values = [name for name, metric in comparison.metrics.items() if metric.changes or set(metric.means) != {None}]
+    for name, label, below in tables.arrange_variants(with_values):
         metric = comparison.metrics[name]
         change = changes[name]
         if change is None:

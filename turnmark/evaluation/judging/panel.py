@@ -193,12 +193,11 @@ class Judging(JudgeCalls):
     def answered(self) -> dict[str, tuple[str, ...]]:
         """Return, for each judge whose model is an alias, the dated snapshots that answered, as the endpoint names
         them."""
-        snapshots_of: dict[str, tuple[str, ...]] = {}
-        for name, models in self._models.items():
-            snapshots = tuple(sorted(model for model in models if is_snapshot(model, name)))
-            if snapshots:
-                snapshots_of[name] = snapshots
-        return snapshots_of
+        snapshots_of = {
+            name: tuple(sorted(model for model in models if is_snapshot(model, name)))
+            for name, models in self._models.items()
+        }
+        return {name: snapshots for name, snapshots in snapshots_of.items() if snapshots}
 
     def panels(self) -> dict[str, Panel]:
         """Return judged metric -> its judges and their agreement."""

@@ -143,12 +143,8 @@ def _split(table: Table, width: int) -> list[Table]:
 def _columns_by_heading(table: Table) -> Iterator[list[int]]:
     """Yield the indices of the columns of values; columns under a shared heading in one group."""
     values = [index for index, column in enumerate(table.columns) if column.number]
-    for heading, columns in groupby(values, key=lambda index: table.columns[index].over):
-        if heading:
-            yield list(columns)
-        else:
-            for index in columns:
-                yield [index]
+    for _, columns in groupby(values, key=lambda index: table.columns[index].over or index):
+        yield list(columns)
 
 
 def _value_width(table: Table, index: int) -> int:

@@ -102,22 +102,15 @@ def write_rating(runs: Sequence[StoredRun], page: Path) -> Path:
     digest = write_page(
         page, {"tasks": tasks, "texts": list(texts), "scales": form.scales, "pairs": form.pairs, "asks": form.asks}
     )
-    answerability: dict[str, str] = {}
     first_browsed = next(iter(browsed.values()))
-    for name in shared:
-        labels = first_browsed[name].labels.get("answerability", ())
-        if labels:
-            answerability[name] = labels[0]
-    predictions: dict[str, dict[str, str]] = {}
-    for run_name, of_run in answers.items():
-        predictions[run_name] = {name: of_run[name].prediction or "" for name in shared}
+    labels_of = {name: first_browsed[name].labels.get("answerability", ()) for name in shared}
     key = {
         "form": _KEY_FORMAT,
         "page": digest,
         "systems": systems_of,
         "points": dict.fromkeys(form.scales, 1.0),
-        "answerability": answerability,
-        "texts": predictions,
+        "answerability": {name: labels[0] for name, labels in labels_of.items() if labels},
+        "texts": {run: {name: of_run[name].prediction or "" for name in shared} for run, of_run in answers.items()},
     }
     write_json(key_file(page), key)
     return page

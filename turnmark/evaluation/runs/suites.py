@@ -265,10 +265,5 @@ def _contexts(task: RatedTask) -> dict[str, list[dict[str, str]]]:
     """Return the passages that the systems were shown, as the field `contexts` of the official form."""
     if task.contexts is None:
         return {}
-    contexts: list[dict[str, str]] = []
-    for passage in task.contexts:
-        context = {"document_id": passage.id, "title": passage.title}
-        if passage.text is not None:
-            context["text"] = passage.text
-        contexts.append(context)
-    return {"contexts": contexts}
+    contexts = [{"document_id": one.id, "title": one.title, "text": one.text} for one in task.contexts]
+    return {"contexts": [{name: text for name, text in one.items() if text is not None} for one in contexts]}

@@ -146,27 +146,17 @@ def _relevant(fact: PublishedFact, ran: RunFacts) -> bool:
 def _row(fact: PublishedFact, ran: RunFacts) -> PublishedRow:
     part_name, ours = _slice(fact, ran)
     differences = dict(_differences(fact, ran, part_name, ours))
-    judges: dict[str, str] = {}
-    for metric, instrument in fact.instruments.items():
-        if instrument.judges:
-            judges[metric] = ", ".join(instrument.judges)
-    variants = {metric: instrument.by for metric, instrument in fact.instruments.items()}
+    instruments = fact.instruments.items()
+    judges = {metric: ", ".join(instrument.judges) for metric, instrument in instruments if instrument.judges}
+    variants = {metric: instrument.by for metric, instrument in instruments}
     differs_by_metric = {
         metric: tuple(dict(_differences(_only(fact, metric), ran, part_name, ours))) for metric in fact.metrics
     }
+    shared = {name: value for name, value in fact if name in PublishedRow.model_fields}
     return PublishedRow(
-        system=fact.system,
-        metrics=fact.metrics,
-        source=fact.source,
-        n=fact.n,
-        subset=fact.subset,
-        domains=fact.domains,
-        setting=fact.setting,
-        query=fact.query,
+        **shared,
         judge=_in_words(judges, len(fact.metrics)),
         variant=_in_words(variants, len(fact.metrics)),
-        note=fact.note,
-        model=fact.model,
         comparable=not differences,
         differs=tuple(differences),
         why="; ".join(differences.values()) or None,

@@ -121,9 +121,8 @@ def check_reviews(reviews: Reviews, folder: Path) -> None:
 
 def rejections(reviews: Reviews) -> dict[str, dict[str, str]]:
     """Return item id -> reviewer -> reason, for the items that at least one of them rejected."""
-    rejected: dict[str, dict[str, str]] = {}
-    for name, reason_of_reviewer in reviews.items():
-        reasons = {reviewer: reason for reviewer, reason in reason_of_reviewer.items() if reason is not None}
-        if reasons:
-            rejected[name] = reasons
-    return rejected
+    reasons_of = {
+        name: {reviewer: reason for reviewer, reason in verdicts.items() if reason is not None}
+        for name, verdicts in reviews.items()
+    }
+    return {name: reasons for name, reasons in reasons_of.items() if reasons}

@@ -189,9 +189,7 @@ def synthesize(plan: SynthPlan) -> tuple[SynthReport, bool]:
                 reason = f"attempts failed: {folder.samples.unfinished}; the same command tries them again"
             notes.append(f"{folder.kept} of {n} items: {reason}")
         folder.update_manifest(ended=now())
-        reviewers: set[str] = set()
-        for reason_of_reviewer in plan.reviews.values():
-            reviewers.update(reason_of_reviewer)
+        reviewers = {reviewer for reason_of_reviewer in plan.reviews.values() for reviewer in reason_of_reviewer}
         if reviewers:
             counts = f"{len(plan.reviews)} items read by {len(reviewers)} people, {len(rejected)} rejected"
             notes.append(f"review: {counts}")

@@ -335,12 +335,7 @@ class CompoundQA(Task):
             notes = tuple(f"turn {n}: {reply.note}" for n, reply in enumerate(replies, 1) if reply.note)
             usage = sum((reply.usage for reply in replies), usage)
         grounded = [part_decision in GROUNDED_DECISIONS for part_decision in decisions]
-        if all(grounded):
-            decision = "answer"
-        elif any(grounded):
-            decision = "partial"
-        else:
-            decision = "unknown"
+        decision = "answer" if all(grounded) else "partial" if any(grounded) else "unknown"
         sample = _sample(item, task, "\n\n".join(texts).strip(), decision, usage, began, notes)
         return sample.model_copy(update={"sub_answers": _sub_answers(parts, texts)})
 
