@@ -74,13 +74,8 @@ class Run:
             for sample in samples
         ]  # fmt: skip
         by_sample = scores(self.path, [sample.key for sample in samples], self.metrics)
-        columns: dict[str, list[float | None]] = {}
-        for name in self.metrics:
-            values: list[float | None] = []
-            for sample in samples:
-                score = by_sample[sample.key].get(name)
-                values.append(score.value if score else None)
-            columns[name] = values
+        scores_of = [by_sample[sample.key] for sample in samples]
+        columns = {name: [one[name].value if name in one else None for one in scores_of] for name in self.metrics}
         return _pandas().DataFrame(rows).assign(**columns)
 
     def plot(self, metric: str | None = None) -> Plot:

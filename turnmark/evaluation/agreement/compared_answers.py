@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.grouping import group_pairs
 from turnmark.core.home import file_sha256
 from turnmark.corpora.benchmarks.inspector_raget import HumanEvaluation, read_evaluation
 from turnmark.corpora.benchmarks.mtrag import canonical_id, conversation_of
@@ -166,10 +167,7 @@ def _add_evaluation(content: HumanEvaluation, name: str, rows: Rows) -> None:
             answerability=content.tasks[rated.task].answerability,
             scores=dict(rated.scores),
         )
-        ratings: dict[str, list[float]] = {}
-        for name, by_person in rated.ratings.items():
-            if name in content.people:
-                ratings[name] = list(by_person.values())
+        ratings = {name: list(by.values()) for name, by in rated.ratings.items() if name in content.people}
         rows.answers.append(_rate(answer, ratings))
 
 
@@ -199,9 +197,7 @@ def _scored_samples(run: StoredRun) -> Iterator[tuple[Sample, dict[str, float]]]
 
 def _add_scores(run: StoredRun, name: str, rows: Rows) -> None:
     """Add a run's scores to the answers that it scored; a metric that is already there gets the run's name."""
-    answers_of: dict[str, list[ComparedAnswer]] = {}
-    for answer in rows.answers:
-        answers_of.setdefault(answer.task, []).append(answer)
+    answers_of = group_pairs((answer.task, answer) for answer in rows.answers)
     matches: dict[str, list[tuple[ComparedAnswer, dict[str, float]]]] = {}
     tasks = 0
     for sample, values in _scored_samples(run):

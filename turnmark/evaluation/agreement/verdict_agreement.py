@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from turnmark.core.grouping import group_pairs
 from turnmark.core.record import Record
 from turnmark.evaluation.agreement.compared_answers import ComparedAnswer, Rows
 from turnmark.evaluation.metrics.idk_conditioning import unknown_label
 from turnmark.evaluation.scores.cluster_statistics import intervals, number_clusters, table_statistic
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.scores.cluster_statistics import ClusterStatistic, Floats, Ints
+    from turnmark.evaluation.scores.cluster_statistics import Floats, Ints
 
 PREFERENCE = "preference"
 """Name of the property that people rate, and of a judge's metric: 1 if the answer is better, .5 if equal, 0 if
@@ -78,12 +79,9 @@ def judge_verdicts(rows: Rows) -> Iterator[Verdicts]:
 
     The statistics are over all systems together, and over each system.
     """
-    by_system: dict[str, list[ComparedAnswer]] = {}
-    for answer in rows.answers:
-        by_system.setdefault(answer.system, []).append(answer)
-    groups = by_system
-    if len(by_system) > 1:
-        groups = {"all": rows.answers, **by_system}
+    groups = group_pairs((answer.system, answer) for answer in rows.answers)
+    if len(groups) > 1:
+        groups = {"all": rows.answers, **groups}
     for judge in rows.metrics:
         if _base(judge) == PREFERENCE:
             for system, answers in groups.items():
@@ -142,11 +140,8 @@ def _agreement_of(pairs: Sequence[_Pair], judge: str, against: str, system: str)
         return
     truth, judged, answers = zip(*pairs, strict=True)
     names, tables = confusion_tables(truth, judged, number_conversations(answers))
-    computed: dict[str, ClusterStatistic] = {}
-    for name in _STATISTICS:
-        statistic = table_statistic(tables, partial(statistics_of_tables, name=name))
-        if statistic is not None:
-            computed[name] = statistic
+    defined = {name: table_statistic(tables, partial(statistics_of_tables, name=name)) for name in _STATISTICS}
+    computed = {name: statistic for name, statistic in defined.items() if statistic is not None}
     bounds = dict(zip(computed, intervals(list(computed.values()), SEED, RESAMPLES), strict=True))
     total = tables.sum(axis=0, keepdims=True)
     rates = label_rates(total)

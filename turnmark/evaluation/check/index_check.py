@@ -301,12 +301,11 @@ def _check_answers(checked: CheckPlan) -> tuple[CheckResult, bool]:
     found = {sample.id: sample for sample in samples(ran.folder)}
     support, agreement = means_of(ran.folder, SUPPORT_NAME), means_of(ran.folder, AGREEMENT_NAME)
     corpus = index_questions.corpus_of(folder, checked.index)
-    asked: list[QuestionResult] = []
-    for suffix, chosen in (("", tasks), (HIDDEN_SUFFIX, hidden)):
-        for task in chosen:
-            asked.append(
-                _make_answer_result(checked.index, task, found[task.id + suffix], support, agreement, suffix, corpus)
-            )
+    asked = [
+        _make_answer_result(checked.index, task, found[task.id + suffix], support, agreement, suffix, corpus)
+        for suffix, chosen in (("", tasks), (HIDDEN_SUFFIX, hidden))
+        for task in chosen
+    ]
     return _result(checked, asked, notes, ran, report), ran.gave_up
 
 

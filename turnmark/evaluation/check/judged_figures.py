@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from turnmark.core.grouping import group_pairs
 from turnmark.evaluation.records import Score
 from turnmark.evaluation.storage.journal import read_records
 
@@ -29,8 +30,6 @@ def support_judge(judge: str) -> str:
 
 def means_of(run: Path, metric: re.Pattern[str]) -> dict[str, float]:
     """Return task id -> mean of its scores in the metrics whose names fit, from the folder of a run."""
-    values: dict[str, list[float]] = {}
-    for score in read_records(run / "scores.jsonl", Score):
-        if metric.fullmatch(score.metric) and score.value is not None:
-            values.setdefault(score.id, []).append(score.value)
+    scored = (score for score in read_records(run / "scores.jsonl", Score) if metric.fullmatch(score.metric))
+    values = group_pairs((score.id, score.value) for score in scored if score.value is not None)
     return {name: sum(scores) / len(scores) for name, scores in values.items()}

@@ -118,9 +118,7 @@ def overview(stored: Sequence[RunCollection]) -> ReportSection | None:
     Runs of the same benchmark and task share the tables of its paper.
     """
     runs = [(name, run.summary) for name, run in name_runs(stored)]
-    left_out: dict[str, str] = {}
-    for folder in stored:
-        left_out.update(folder.left_out)
+    left_out = {name: reason for folder in stored for name, reason in folder.left_out.items()}
     if len(runs) == 1 and not left_out:
         return None
     warnings = [line for _, summary in runs for line in tables.warnings(summary)]
@@ -148,10 +146,7 @@ def _all_runs(runs: Sequence[tuple[str, Summary]], left_out: Mapping[str, str]) 
 
 def name_runs(stored: Sequence[RunCollection]) -> list[tuple[str, StoredRun]]:
     """Name every run after its folder, with as many parent folders as make the names distinct."""
-    runs: list[StoredRun] = []
-    min_parts: list[int] = []
-    for folder in stored:
-        runs += folder.runs
-        min_parts += [2 if folder.several else 1] * len(folder.runs)
+    runs = [run for folder in stored for run in folder.runs]
+    min_parts = [2 if folder.several else 1 for folder in stored for _ in folder.runs]
     names = distinct_names([run.path for run in runs], min_parts)
     return list(zip(names, runs, strict=True))

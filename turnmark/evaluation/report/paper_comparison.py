@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
+from turnmark.core.grouping import group_pairs
 from turnmark.evaluation.model_names import model_key
 from turnmark.evaluation.records import Metrics, MetricSummary, PublishedRow, Summary
 from turnmark.evaluation.report.paper_layouts import VARIANTS, PaperTable, Shape, Slot, judges_of, query_of, shapes
@@ -87,12 +88,8 @@ def paper_tables(runs: Runs) -> tuple[Table, ...]:
     """
     if any(is_over_other_documents(summary) for _, summary in runs):
         return ()
-    filled_tables: list[Table] = []
-    for shape in shapes([summary for _, summary in runs]):
-        table = _fill(shape, runs)
-        if table is not None:
-            filled_tables.append(table)
-    return tuple(filled_tables)
+    filled = (_fill(shape, runs) for shape in shapes([summary for _, summary in runs]))
+    return tuple(table for table in filled if table is not None)
 
 
 def is_over_other_documents(summary: Summary) -> bool:
@@ -107,14 +104,8 @@ def is_over_other_documents(summary: Summary) -> bool:
 
 def tables_together(runs: Runs) -> tuple[Table, ...]:
     """Return the papers' tables of every benchmark and task with several runs."""
-    groups: dict[tuple[str, str], list[tuple[str, Summary]]] = {}
-    for name, summary in runs:
-        groups.setdefault((summary.benchmark, summary.task), []).append((name, summary))
-    tables: list[Table] = []
-    for group in groups.values():
-        if len(group) > 1:
-            tables += paper_tables(group)
-    return tuple(tables)
+    groups = group_pairs(((summary.benchmark, summary.task), (name, summary)) for name, summary in runs)
+    return tuple(table for group in groups.values() if len(group) > 1 for table in paper_tables(group))
 
 
 def _fill(shape: Shape, runs: Runs) -> Table | None:
@@ -391,10 +382,7 @@ def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line]) -> Iterator[s
         yield "no published rows: demo data is not the benchmark"
         return
     remarks = [table.note] if table.note else []
-    differing: dict[str, None] = {}
-    for line in lines:
-        for aspects in line.differs.values():
-            differing.update(dict.fromkeys(aspects))
+    differing = dict.fromkeys(aspect for line in lines for aspects in line.differs.values() for aspect in aspects)
     if differing:
         whom = "this run" if len(runs) == 1 else "these runs"
         remarks.append(

@@ -127,10 +127,8 @@ def write_page(page: Path, content: Mapping[str, Any]) -> str:
 
 
 def _read_browsed(run: StoredRun, task_ids: Collection[str]) -> dict[str, BrowsedSample]:
-    browsed: dict[str, BrowsedSample] = {}
-    for entry in read_records(run.path / BROWSE_FILE, BrowsedSample):
-        if not entry.repeat:
-            browsed[entry.id] = entry
+    entries = read_records(run.path / BROWSE_FILE, BrowsedSample)
+    browsed = {entry.id: entry for entry in entries if not entry.repeat}
     missing = sum(task_id not in browsed for task_id in task_ids)
     if missing:
         raise RequestError(
@@ -249,9 +247,7 @@ def read_rated_answers(key: Path, files: Sequence[Path]) -> tuple[list[AnswerRat
     answers = []
     for (task, system), by_property in ratings_of.items():
         # A rater compares an answer with several others: its win rate is the mean.
-        means: dict[str, tuple[float, ...]] = {}
-        for name, by_rater in by_property.items():
-            means[name] = tuple(statistics.mean(ratings) for ratings in by_rater.values())
+        means = {name: tuple(map(statistics.mean, by_rater.values())) for name, by_rater in by_property.items()}
         text = content["texts"][system][task]
         answers.append(AnswerRatings(canonical_id(task), system, text, answerability.get(task), means))
     return answers, problems

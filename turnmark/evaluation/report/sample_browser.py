@@ -266,10 +266,7 @@ def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
         _sample(sample, browsed.get(key), measured[key], metric_names, dimensions, phases, pool)
         for key, sample in shown.items()
     ]
-    judge_of: dict[str, str] = {}
-    for sample_scores in measured.values():
-        for score in sample_scores.values():
-            judge_of[score.metric] = score.by
+    judge_of = {score.metric: score.by for of_sample in measured.values() for score in of_sample.values()}
     metrics = []
     for metric in metric_names:
         digits = run.summary.metrics[metric].shown.digits[0]

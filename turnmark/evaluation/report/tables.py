@@ -183,11 +183,8 @@ def choose_headline(metrics: Metrics, limit: int) -> list[str]:
 
     A variant (`judge_score[embedded]`) is included only if it has a value and the metric itself has none.
     """
-    ranked: list[tuple[float, str]] = []
-    for name, metric in metrics.items():
-        if metric.shown.headline is not None and not _is_variant(name, metrics):
-            ranked.append((metric.shown.headline, name))
-    names = [name for _, name in sorted(ranked)]
+    ranks = {name: metric.shown.headline for name, metric in metrics.items() if not _is_variant(name, metrics)}
+    names = [name for _, name in sorted((rank, name) for name, rank in ranks.items() if rank is not None)]
     if not names:
         names = [name for name in metrics if "[" not in name] or list(metrics)
     return sorted(names, key=lambda name: metrics[name].n == 0)[:limit]

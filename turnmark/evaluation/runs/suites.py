@@ -62,9 +62,8 @@ class SuitePlan:
 
     def describe(self) -> dict[str, Any]:
         """Return the output of `--dry-run`."""
-        runs: dict[str, Any] = {}
-        for name, run in self.plans.items():
-            runs[name] = {"skipped": run} if isinstance(run, str) else describe_plan(run)
+        plans = self.plans.items()
+        runs = {name: {"skipped": run} if isinstance(run, str) else describe_plan(run) for name, run in plans}
         return {"dry_run": True, "benchmark": "all", "benchmarks": runs, "run": str(self.folder)}
 
 
@@ -126,11 +125,9 @@ def _plan_runs(suite: str | None, request: EvalRequest) -> dict[str, Plan | str]
                 continue
             for problem in error.problems:
                 runs_of_problem.setdefault(problem, []).append(name)
-    problems: list[str] = []
-    for problem, names in runs_of_problem.items():
-        problems.append(problem if len(names) > 1 else f"{names[0]}: {problem}")
-    if problems:
-        raise RequestError(problems)
+    if runs_of_problem:
+        several = runs_of_problem.items()
+        raise RequestError([problem if len(names) > 1 else f"{names[0]}: {problem}" for problem, names in several])
     return plans
 
 
@@ -250,11 +247,11 @@ def _folder_names(content: HumanEvaluation) -> dict[str, str]:
 
 def _write_answers(path: Path, content: HumanEvaluation, model: str) -> None:
     """Write the answers of a model as official predictions; an unchanged file is not written again."""
-    rows: list[dict[str, Any]] = []
-    for answer in content.answers:
-        if answer.model == model:
-            contexts = _contexts(content.tasks[answer.task])
-            rows.append({"task_id": answer.task, **contexts, "predictions": [{"text": answer.response}]})
+    answers = [answer for answer in content.answers if answer.model == model]
+    rows = [
+        {"task_id": one.task, **_contexts(content.tasks[one.task]), "predictions": [{"text": one.response}]}
+        for one in answers
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     if not path.is_file() or path.read_text(encoding="utf-8") != text:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 
+from turnmark.core.grouping import group_pairs
 from turnmark.core.record import Record
 from turnmark.evaluation.benchmark_files import benchmark_files
 from turnmark.evaluation.metrics.idk_conditioning import ACCURACY, ASKS_BACK, IDK, IDK_SUFFIX, UNDERSPECIFIED_SUFFIX
@@ -172,9 +173,7 @@ def _only(fact: PublishedFact, metric: str) -> PublishedFact:
 
 def _in_words(by_metric: Mapping[str, str], total: int) -> str | None:
     """Return `metrics: text` for each text, only the text if all metrics share it, or None if there are no texts."""
-    texts: dict[str, list[str]] = {}
-    for metric, text in by_metric.items():
-        texts.setdefault(text, []).append(metric)
+    texts = group_pairs((text, metric) for metric, text in by_metric.items())
     if len(texts) == 1 and len(by_metric) == total:
         return next(iter(texts))
     return "; ".join(f"{', '.join(names)}: {text}" for text, names in texts.items()) or None

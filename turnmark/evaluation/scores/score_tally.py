@@ -195,9 +195,8 @@ class ScoreTally:
         statistics = {name: count.statistic for name, count in counts.items() if count.statistic is not None}
         bounds = intervals(list(statistics.values()), self._seed)
         # With too few clusters both bounds are the statistic itself, and reports say that there is no interval.
-        ci95: dict[str, tuple[float, float]] = {}
-        for (name, statistic), bound in zip(statistics.items(), bounds, strict=True):
-            ci95[name] = bound or (statistic.value, statistic.value)
+        of_statistics = zip(statistics.items(), bounds, strict=True)
+        ci95 = {name: bound or (statistic.value, statistic.value) for (name, statistic), bound in of_statistics}
         metrics: Metrics = {}
         for name, count in counts.items():
             metrics[name] = MetricSummary(

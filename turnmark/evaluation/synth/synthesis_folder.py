@@ -17,6 +17,7 @@ import itertools
 import json
 import random
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -102,9 +103,9 @@ class IndexSource:
 
     def draw_documents(self, seed: int) -> list[str]:
         """Return the ids of all documents with enough words, shuffled by the random seed."""
-        counts: dict[str, int] = {}
+        counts: Counter[str] = Counter()
         for passage in self.passages():
-            counts[passage.document] = counts.get(passage.document, 0) + count_words(passage.text)
+            counts[passage.document] += count_words(passage.text)
         documents = sorted(name for name, count in counts.items() if count >= MIN_DOCUMENT_WORDS)
         random.Random(seed).shuffle(documents)
         return documents

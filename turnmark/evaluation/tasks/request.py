@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field
 from turnmark.assistant.config import EXTRACTIVE_SPEC, AssistantConfig
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import AsJson, FlattenMark, Request, split_names
+from turnmark.core.grouping import group_pairs
 from turnmark.core.record import Record
 from turnmark.corpora.benchmarks.mtrag import canonical_id
 from turnmark.corpora.types import Problem
@@ -240,9 +241,7 @@ def describe_selection(request: EvalRequest, chosen: int, available: int) -> str
 
 def _draw(ids: Sequence[str], sample: int, seed: int, stratum: Callable[[str], str]) -> list[str]:
     """Draw a stratified random sample of ids, in the order of the data."""
-    strata: dict[str, list[int]] = {}
-    for position, name in enumerate(ids):
-        strata.setdefault(stratum(name), []).append(position)
+    strata = group_pairs((stratum(name), position) for position, name in enumerate(ids))
     shares = {name: sample * len(positions) / len(ids) for name, positions in strata.items()}
     counts = {name: int(share) for name, share in shares.items()}
     rounded_up = sorted(shares, key=lambda name: counts[name] - shares[name])[: sample - sum(counts.values())]

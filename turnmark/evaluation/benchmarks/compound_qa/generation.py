@@ -81,10 +81,8 @@ def read_references(run: Path) -> tuple[Mapping[str, tuple[SubAnswer, ...]], str
     summary = stored.runs[0].summary if stored.runs and not stored.several else None
     if summary is None or (summary.benchmark, summary.setting) != ("compound-qa", DIALOGUE):
         raise RequestError(f"{flag}: name a run of compound-qa in the setting {DIALOGUE}")
-    answers_of_id: dict[str, tuple[SubAnswer, ...]] = {}
-    for name, sample in first_answers(run).items():
-        if any(part.answer.strip() for part in sample.sub_answers):
-            answers_of_id[name] = sample.sub_answers
+    parts_of_id = {name: sample.sub_answers for name, sample in first_answers(run).items()}
+    answers_of_id = {name: parts for name, parts in parts_of_id.items() if any(part.answer.strip() for part in parts)}
     if not answers_of_id:
         raise RequestError(f"{flag}: none of its dialogues has an answer")
     return answers_of_id, hashlib.sha256((run / "predictions.jsonl").read_bytes()).hexdigest()

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel
 
@@ -155,9 +155,7 @@ class Instructions:
     def review(self, item: SynthItem) -> ReviewedItem:
         """See `Synthesis.review`. The numbered steps of the procedure follow the answer."""
         content = item.content
-        said: list[tuple[str, str]] = []
-        for question, reply in content["history"]:
-            said += [("user", question), ("assistant", reply)]
+        said = [turn for question, reply in content["history"] for turn in (("user", question), ("assistant", reply))]
         steps = "\n".join(f"{number}. {step}" for number, step in enumerate(content["procedure"], 1))
         answer = f"{content['answer']}\n\n{steps}"
         return ReviewedItem(content["question"], answer, tuple(said), tuple(content["documents"]))
@@ -210,10 +208,8 @@ class Instructions:
         check(all(words(text) for pair in history for text in pair), "history", "an empty round", raw)
         check(bool(history), "history", "no history", raw)
         about |= {"history": history, "question": question}
-        turns: list[Message] = []
-        for earlier_question, earlier_reply in history:
-            turns.append(Message(role="user", content=earlier_question))
-            turns.append(Message(role="assistant", content=earlier_reply))
+        roles: tuple[Literal["user", "assistant"], ...] = ("user", "assistant")
+        turns = [Message(role=role, content=text) for pair in history for role, text in zip(roles, pair, strict=True)]
         answer = self._answer(question, turns, texts, attempt)
         about["answer"] = answer
         steps = self._steps(question, turns, answer, attempt)

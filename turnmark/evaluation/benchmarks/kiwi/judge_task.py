@@ -227,10 +227,8 @@ class KiwiJudge(KiwiTask):
     # --- asking ------------------------------------------------------------------------------------------------------
 
     def _turns(self, part: SplitPart) -> list[tuple[Session, KiwiTurn]]:
-        turns: list[tuple[Session, KiwiTurn]] = []
-        for session in self._sessions:
-            turns += [(session, turn) for turn in session.turns if self.parts_of[turn.id] == part]
-        return turns
+        turns = ((session, turn) for session in self._sessions for turn in session.turns)
+        return [(session, turn) for session, turn in turns if self.parts_of[turn.id] == part]
 
     @cached_property
     def _share(self) -> float:

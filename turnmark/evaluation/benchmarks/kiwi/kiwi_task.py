@@ -83,10 +83,11 @@ def turn_item(task: Instruction, after: str | None = None) -> Item:
         f"{session.index}#passage": session.passages,
         f"{session.index}#paragraph": session.papers.paragraphs if session.papers else (),
     }
-    passages: dict[str, tuple[str, str]] = {}
-    for prefix, group in passages_of_prefix.items():
-        for number, passage in enumerate(group, 1):
-            passages[f"{prefix}-{number}"] = (passage.title, passage.text)
+    passages = {
+        f"{prefix}-{number}": (passage.title, passage.text)
+        for prefix, group in passages_of_prefix.items()
+        for number, passage in enumerate(group, 1)
+    }
     return Item(
         turn.id,
         task,

@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -14,6 +13,7 @@ from typing import cast
 
 from turnmark.assistant.steps.understand.understand_llm import MINIMAL_QUERY
 from turnmark.core.errors import ErrorCollector, RequestError, unknown_name
+from turnmark.core.grouping import group_pairs
 from turnmark.core.record import Record
 from turnmark.corpora.benchmarks import mtrag
 from turnmark.corpora.benchmarks.checking import BENCHMARK_NAMES, PUBLISHED_STATISTICS
@@ -115,10 +115,8 @@ def only_domains(data: MtragData, domains: Iterable[str]) -> MtragData:
     """Return the data with the relevance labels of only these domains."""
     names = set(domains)
     qrels = {domain: labels for domain, labels in data.qrels.items() if domain in names}
-    files: dict[str, Path] = {}
-    for role, path in data.files.items():
-        if not role.startswith("qrels/") or role.removeprefix("qrels/") in names:
-            files[role] = path
+    dropped = {f"qrels/{domain}" for domain in data.qrels.keys() - qrels.keys()}
+    files = {role: path for role, path in data.files.items() if role not in dropped}
     return data.model_copy(update={"qrels": qrels, "files": files})
 
 
@@ -188,24 +186,17 @@ def find_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
         RequestError: the file of a domain is missing.
     """
     errors = ErrorCollector()
-    corpora: dict[str, Path] = {}
-    for domain in domains:
-        path = errors.collect(mtrag.corpus_path, root, domain)
-        if path is not None:
-            corpora[domain] = path
+    found = {domain: errors.collect(mtrag.corpus_path, root, domain) for domain in domains}
     if errors.problems:
         errors.add("or leave out domains without passages: name the ones to use with --domains")
     errors.raise_all()
-    return corpora
+    return {domain: path for domain, path in found.items() if path is not None}
 
 
 def available_corpora(root: Path, domains: Iterable[str]) -> dict[str, Path]:
     """Return domain -> passage file, of the domains that have one."""
-    corpora = {}
-    for domain in domains:
-        with suppress(RequestError):
-            corpora[domain] = mtrag.corpus_path(root, domain)
-    return corpora
+    found = {domain: ErrorCollector().collect(mtrag.corpus_path, root, domain) for domain in domains}
+    return {domain: path for domain, path in found.items() if path is not None}
 
 
 def corpus_used(domain: str, path: Path) -> CorpusUsed:
@@ -285,9 +276,7 @@ def _hash(rows: Iterable[Sequence[str]]) -> str:
 
 def doubts_of_tasks(benchmark: str, tasks: Iterable[mtrag.MtragTask]) -> dict[str, str]:
     """See `Task.doubts`: of each domain, and under an empty name of all domains together."""
-    by_domain: dict[str, list[mtrag.MtragTask]] = {}
-    for task in tasks:
-        by_domain.setdefault(task.domain, []).append(task)
+    by_domain = group_pairs((task.domain, task) for task in tasks)
     name = BENCHMARK_NAMES[cast(mtrag.Benchmark, benchmark)]
     printed: dict[str, int] = PUBLISHED_STATISTICS["mtrag"]["figures"]
     doubts: dict[str, str] = {}

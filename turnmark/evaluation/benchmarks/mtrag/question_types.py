@@ -81,12 +81,9 @@ class ConversationPlan:
             answerable: plan only an answerable turn.
         """
         shares = self._shares.starts if number == 1 else self._after(previous_types)
-        share_of_kind: dict[str, float] = {}
-        for name in self._shares.kinds:
-            opens_with_statement = number == 1 and name == "Non-Question"
-            if name not in avoid and not opens_with_statement:
-                share_of_kind[name] = shares.get(name, 0.0) + _SMOOTHING
-        kind = self._draw(share_of_kind)
+        avoided = {*avoid, "Non-Question"} if number == 1 else avoid
+        kinds = [name for name in self._shares.kinds if name not in avoided]
+        kind = self._draw({name: shares.get(name, 0.0) + _SMOOTHING for name in kinds})
         turn = "N/A"
         if number > 1:
             turn = "Clarification" if self._chance.random() < self._shares.clarifies else "Follow-up"

@@ -86,12 +86,8 @@ def score_lists(
     cutoffs = (*CUTOFFS, *at)
     measures = {f"{name}.{','.join(map(str, cutoffs))}" for name in CUT_MEASURES.values()}
     evaluator = pytrec_eval.RelevanceEvaluator(judged, measures | {"map_cut.10", "recip_rank"})
-    run: dict[str, dict[str, float]] = {}
-    for query in judged:
-        passages = lists.get(query)
-        if passages:
-            first = sort_passages(passages)[: max(cutoffs)]
-            run[query] = {passage.document_id: float(passage.score) for passage in first}
+    first = {query: sort_passages(lists[query])[: max(cutoffs)] for query in judged if lists.get(query)}
+    run = {query: {ref.document_id: float(ref.score) for ref in refs} for query, refs in first.items()}
     evaluated: Mapping[str, Mapping[str, float]] = evaluator.evaluate(run) if run else {}
     scores: dict[str, dict[str, float]] = {}
     for query in judged:
@@ -245,9 +241,7 @@ class Retrieval(Task):
         if self.options.queries and queries and queries.recorded is not None and not self.request.domains:
             recorded_ids = queries.recorded.keys()
             labels = {domain: judged for domain, judged in labels.items() if not recorded_ids.isdisjoint(judged)}
-        domain_of: dict[str, str] = {}
-        for domain, judged in labels.items():
-            domain_of.update(dict.fromkeys(judged, domain))
+        domain_of = {query: domain for domain, judged in labels.items() for query in judged}
         self.available = len(domain_of)
         return {query: domain_of[query] for query in select(self.request, list(domain_of), errors)}
 
@@ -417,10 +411,7 @@ def _rewrite_notes(done: Sequence[Sample]) -> list[str]:
 
 def searched_texts(searches: Iterable[Search]) -> list[str]:
     """Return the distinct texts that a turn searched for, in order."""
-    texts: dict[str, None] = {}
-    for search in searches:
-        texts.update(dict.fromkeys((search.query, *search.variants)))
-    return list(texts)
+    return list(dict.fromkeys(text for search in searches for text in (search.query, *search.variants)))
 
 
 def _search(

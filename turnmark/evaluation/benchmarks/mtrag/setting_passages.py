@@ -200,13 +200,9 @@ def _top_up(references: list[Hit], hits: Sequence[Hit], passages: int, seed: str
     """
     ids = {hit.passage.id for hit in references}
     found_of_id = {hit.passage.id: hit.found for hit in hits}
-    updated_references: list[Hit] = []
-    for hit in references:
-        found = found_of_id.get(hit.passage.id) or hit.found
-        updated_references.append(hit.model_copy(update={"found": found}))
+    mixed = [hit.model_copy(update={"found": found_of_id.get(hit.passage.id) or hit.found}) for hit in references]
     others = [hit for hit in hits if hit.passage.id not in ids]
-    room = max(0, passages - len(references))
-    mixed = updated_references + others[:room]
+    mixed += others[: max(0, passages - len(references))]
     scores = sorted((hit.score for hit in mixed), reverse=True)
     random.Random(seed).shuffle(mixed)
     return [hit.model_copy(update={"score": score}) for hit, score in zip(mixed, scores, strict=True)]

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from turnmark.core.errors import RequestError, nearest_name, unknown_name
+from turnmark.core.grouping import group_pairs
 from turnmark.core.record import Record
 from turnmark.core.untrusted import one_line
 from turnmark.evaluation.check.own_questions.facts import fact_problem, split_facts
@@ -134,9 +135,7 @@ def read_questions(path: Path) -> list[OwnQuestion]:
 
 def _in_order(questions: Sequence[OwnQuestion]) -> list[OwnQuestion]:
     """Sort the questions of each conversation, which stands where its first question does."""
-    conversations: dict[str, list[OwnQuestion]] = {}
-    for number, one in enumerate(questions):
-        conversations.setdefault(one.conversation or f"\0{number}", []).append(one)
+    conversations = group_pairs((one.conversation or number, one) for number, one in enumerate(questions))
     for turns in conversations.values():
         turns.sort(key=lambda one: (one.order is None, one.order or 0.0))
     return [one for turns in conversations.values() for one in turns]
@@ -224,10 +223,8 @@ def read_replies(path: Path, questions: Sequence[OwnQuestion]) -> dict[OwnQuesti
     Raises:
         RequestError: the file cannot be read, or answers none of the questions.
     """
-    replies: dict[str, list[str]] = {}
     try:
-        for _, row in _rows(path):
-            replies.setdefault(_same(row.get("question")), []).append(str(row.get("answer") or ""))
+        replies = group_pairs((_same(row.get("question")), str(row.get("answer") or "")) for _, row in _rows(path))
     except (OSError, ValueError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else one_line(str(error))
         raise RequestError(f"--answers {path}: {reason}") from error

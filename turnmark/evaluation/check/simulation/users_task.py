@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.types import Reply, Usage
+from turnmark.core.grouping import group_pairs
 from turnmark.core.home import file_sha256
 from turnmark.corpora.types import Message
 from turnmark.evaluation.calls.cost_estimates import add_usage
@@ -39,9 +40,7 @@ class ConversationCase(Case):
 
 def measure_conversation(case: ConversationCase) -> Mapping[str, Value]:
     """Measure a conversation: goals reached, and what happened to the hidden one."""
-    by_goal: dict[int, list[UserTurn]] = {}
-    for exchange in case.exchanges:
-        by_goal.setdefault(exchange.goal, []).append(exchange)
+    by_goal = group_pairs((exchange.goal, exchange) for exchange in case.exchanges)
     hidden = by_goal.pop(0) if case.hidden else []
     goals = by_goal.values()
     return {
