@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from turnmark.core.console import print_json
+from turnmark.core.console import print_json, print_result
 from turnmark.core.errors import ErrorCollector, RequestError
 
 if TYPE_CHECKING:
@@ -120,16 +121,13 @@ def _check_targets(html: Path | None, markdown: Path | None, errors: ErrorCollec
 
 
 def _report_json(stored: Sequence[RunCollection]) -> dict[str, object]:
-    runs: list[dict[str, object]] = []
-    left_out: list[dict[str, object]] = []
-    for folder in stored:
-        for run in folder.runs:
-            runs.append({**run.summary.model_dump(mode="json"), "run": str(run.path)})
-        for name, reason in folder.left_out.items():
-            left_out.append({"run": str(folder.path), "benchmark": name, "skipped": reason})
-    if left_out:
-        return {"runs": runs, "left_out": left_out}
-    return {"runs": runs}
+    runs = [{**run.summary.model_dump(mode="json"), "run": str(run.path)} for folder in stored for run in folder.runs]
+    left_out = [
+        {"run": str(folder.path), "benchmark": name, "skipped": reason}
+        for folder in stored
+        for name, reason in folder.left_out.items()
+    ]
+    return {"runs": runs, "left_out": left_out} if left_out else {"runs": runs}
 
 
 def compare_command(
@@ -161,13 +159,9 @@ def compare_command(
     targets = [(path, text) for path, text in writers if path is not None]
     for path, text in targets:
         write_atomic(path, text(comparison))
-    if as_json:
-        print_json(comparison.model_dump(mode="json"))
-        return
-    from rich.console import Console
-
-    comparison_tables.show_comparison(comparison, Console())
-    for path, _ in targets:
+    show = partial(comparison_tables.show_comparison, comparison)
+    print_result(comparison.model_dump(mode="json"), as_json, show)
+    for path, _ in () if as_json else targets:
         typer.echo(f"written: {path}")
 
 
@@ -183,18 +177,12 @@ def agreement_command(
     as_json: Json = False,
 ) -> None:
     """Measure how well scores agree with people: correlations, agreement among raters, and judges against labels."""
-    from turnmark.evaluation.agreement.measurement import measure_agreement
-
-    measured = measure_agreement(sources)
-    if as_json:
-        print_json(measured.model_dump(mode="json"))
-        return
-    from rich.console import Console
-
     from turnmark.evaluation.agreement.agreement_tables import describe_agreement
+    from turnmark.evaluation.agreement.measurement import measure_agreement
     from turnmark.evaluation.report.output_formats import show_report
 
-    show_report(describe_agreement(measured), Console())
+    measured = measure_agreement(sources)
+    print_result(measured.model_dump(mode="json"), as_json, partial(show_report, describe_agreement(measured)))
 
 
 def add_report_commands(app: typer.Typer) -> None:

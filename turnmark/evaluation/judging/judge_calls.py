@@ -101,10 +101,7 @@ class JudgeCalls:
     @property
     def prompt_hashes(self) -> dict[str, str]:
         """Prompt -> hash, for the prompts of all rubrics."""
-        all_hashes: dict[str, str] = {}
-        for hashes in self.hashes.values():
-            all_hashes.update(hashes)
-        return all_hashes
+        return {name: text for hashes in self.hashes.values() for name, text in hashes.items()}
 
     def of(self, rubric: Rubric) -> list[Judge]:
         """Return the judges that grade a rubric; only its owners, if the rubric comes with a judge."""

@@ -159,14 +159,13 @@ class Judging(JudgeCalls):
         descriptions: dict[str, str] = {}
         for rubric in self.rubrics:
             descriptions.update(dict.fromkeys(rubric.names, self._description(rubric)))
-        all_descriptions = dict(descriptions)
-        for metric in metrics:
-            all_descriptions.update(dict.fromkeys(metric.names, metric.by))
+        all_descriptions = descriptions | {name: metric.by for metric in metrics for name in metric.names}
         to_condition = {name: text for name, text in all_descriptions.items() if is_conditioned(name)}
-        is_official: dict[str, bool] = {}
-        for rubric in self.rubrics:
-            if rubric.name in (*VERDICTS, ASKS_BACK):
-                is_official[rubric.name] = find_origin(rubric.prompts, self.prompts) == OFFICIAL
+        is_official = {
+            rubric.name: find_origin(rubric.prompts, self.prompts) == OFFICIAL
+            for rubric in self.rubrics
+            if rubric.name in (*VERDICTS, ASKS_BACK)
+        }
         for verdict in VERDICTS:
             if verdict not in is_official:
                 continue
@@ -231,10 +230,8 @@ class Judging(JudgeCalls):
             return ["the judges grade none of the metrics of this task"]
         judges = ", ".join(with_snapshots(judge.name, self.answered()) for judge in self.judges)
         notes = [f"judged by {judges}; their verdicts are in {JUDGMENTS_FILE}"]
-        alphas: list[str] = []
-        for name, panel in self.panels().items():
-            if panel.n:
-                alphas.append(f"{name} undefined" if panel.alpha is None else f"{name} {panel.alpha:.2f}")
+        panels = {name: panel for name, panel in self.panels().items() if panel.n}
+        alphas = [f"{name} {'undefined' if one.alpha is None else f'{one.alpha:.2f}'}" for name, one in panels.items()]
         if alphas:
             notes.append(f"agreement of the judges (Krippendorff's alpha): {', '.join(alphas)}")
         failures = {kind: count for kind, count in self._failures.most_common() if kind != BUDGET}

@@ -19,6 +19,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, cast, get_args
 
@@ -230,18 +231,10 @@ def _types(labeled: LabeledTurn) -> Mapping[str, Value]:
     return values
 
 
-def _errors(labeled: LabeledTurn) -> Mapping[str, Value]:
-    label = labeled.labels.error
-    if not label:
-        return {}
-    return {f"error[{name}]": float(name == label) for name in ERROR_TYPES}
-
-
-def _measure_retrieved(labeled: LabeledTurn) -> Mapping[str, Value]:
-    label = labeled.labels.retrieved
-    if not label:
-        return {}
-    return {f"retrieved[{name}]": float(name == label) for name in get_args(RetrievedShare)}
+def _measure_label(labeled: LabeledTurn, field: str, known: Sequence[str]) -> Mapping[str, Value]:
+    """Measure which of the known labels a turn has in a field; nothing if it has none."""
+    label = getattr(labeled.labels, field)
+    return {f"{field}[{name}]": float(name == label) for name in known} if label else {}
 
 
 def _agreement(labeled: LabeledTurn) -> Mapping[str, Value]:
@@ -291,10 +284,11 @@ class KiwiAnalyse(KiwiTask):
         Metric(names=(*_metric_names("instruction", FINE_TYPES), *_metric_names("good", FINE_TYPES),
                 *_metric_names("information_seeking", FINE_TYPES)),
                by=LABELS_INSTRUMENT, measure=_types, without="the turn is of another type"),
-        Metric(names=_metric_names("error", ERROR_TYPES), by=LABELS_INSTRUMENT, measure=_errors,
+        Metric(names=_metric_names("error", ERROR_TYPES), by=LABELS_INSTRUMENT,
+               measure=partial(_measure_label, field="error", known=ERROR_TYPES),
                without="the turn was rated good, or nothing shows its error"),
         Metric(names=_metric_names("retrieved", get_args(RetrievedShare)), by=LABELS_INSTRUMENT,
-               measure=_measure_retrieved,
+               measure=partial(_measure_label, field="retrieved", known=get_args(RetrievedShare)),
                without="rated good, nothing had to be retrieved, or it is unknown what was needed"),
         Metric(names=("instruction_accuracy", "type_accuracy", "error_accuracy"), by="against the labels of the data",
                measure=_agreement, without="the data have no such label"),

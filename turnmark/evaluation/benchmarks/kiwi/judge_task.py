@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from pydantic import BaseModel
 
@@ -46,6 +46,9 @@ from turnmark.evaluation.records import Sample
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.metric import Metric, Value, metric
 
+if TYPE_CHECKING:
+    from turnmark.retrieval.ranking.bm25 import BM25
+
 SplitPart = Literal["train", "validation", "test"]
 
 TEST_TURNS, ALL_TURNS = 186, 1260
@@ -73,24 +76,6 @@ def split_turns(sessions: Sequence[Session], seed: int) -> dict[str, SplitPart]:
     part_of.update(dict.fromkeys(shuffled[held_out : 2 * held_out], "validation"))
     part_of.update(dict.fromkeys(shuffled[:held_out], "test"))
     return part_of
-
-
-class Examples:
-    """Few-shot examples: finds the rated training turns whose instructions are most similar to a given one.
-
-    Args:
-        turns: the training turns, each with its session.
-    """
-
-    def __init__(self, turns: Sequence[tuple[Session, KiwiTurn]]) -> None:
-        from turnmark.retrieval.ranking.bm25 import BM25, BM25Settings
-
-        self._turns = tuple(turns)
-        self._index = BM25.of_texts((turn.instruction for _, turn in turns), BM25Settings())
-
-    def nearest(self, instruction: str, limit: int = MAX_EXAMPLES) -> list[tuple[Session, KiwiTurn]]:
-        """Return the most similar turns by BM25 over the instructions, best first; only turns that share a word."""
-        return [self._turns[row] for row, _ in self._index.top(instruction, limit)]
 
 
 FEW_SHOT = "few-shot"
@@ -237,15 +222,22 @@ class KiwiJudge(KiwiTask):
         return sum(train) / max(1, len(train))
 
     @cached_property
-    def _examples(self) -> Examples:
-        return Examples(self._turns("train"))
+    def _index(self) -> BM25:
+        """The instructions of the training turns."""
+        from turnmark.retrieval.ranking.bm25 import BM25, BM25Settings
+
+        return BM25.of_texts((turn.instruction for _, turn in self._turns("train")), BM25Settings())
+
+    def _nearest(self, instruction: str) -> list[tuple[Session, KiwiTurn]]:
+        """Return the training turns with the most similar instructions, best first; only turns that share a word."""
+        with self._lock:
+            found = self._index.top(instruction, MAX_EXAMPLES)
+        turns = self._turns("train")
+        return [turns[row] for row, _ in found]
 
     def _ask(self, task: Instruction, generator: Generator) -> tuple[str, list[str], Usage]:
         """Ask a model for a rating; return the rating, notes on the examples, and usage."""
-        nearest: list[tuple[Session, KiwiTurn]] = []
-        if self._few_shot:
-            with self._lock:
-                nearest = self._examples.nearest(task.turn.instruction)
+        nearest = self._nearest(task.turn.instruction) if self._few_shot else []
         examples = nearest
         prompt = _prompt(task, examples, self.assistant.config.prompts)
         while examples and not fits_context(generator, prompt):

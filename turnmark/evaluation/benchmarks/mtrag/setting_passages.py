@@ -141,13 +141,7 @@ class SettingPassages:
     def with_texts(self, task: mtrag.MtragTask, contexts: Sequence[ContextRef]) -> tuple[ContextRef, ...]:
         """Add the texts from the recorded file to passages: the data may lack them."""
         recorded = {ref.document_id: ref for ref in (self.recorded or {}).get(task.id, ()) if ref.text}
-        refs: list[ContextRef] = []
-        for ref in contexts:
-            source = recorded.get(ref.document_id)
-            if source is not None:
-                ref = ref.model_copy(update={"title": source.title, "text": source.text})
-            refs.append(ref)
-        return tuple(refs)
+        return tuple(recorded.get(ref.document_id, ref).model_copy(update={"score": ref.score}) for ref in contexts)
 
     def _with_cosines(self, task: mtrag.MtragTask, hits: list[Hit]) -> list[Hit]:
         """Add the cosines by which the turn decides to passages that our retrievers did not find."""
