@@ -295,8 +295,8 @@ class RunManifest(FolderManifest):
         return super().resume(stored).model_copy(update={"makers": stored.makers or (stored.maker,)})
 
 
-class PublishedRow(Record):
-    """A published row, and whether our figures are comparable with it."""
+class PublishedFigures(Record):
+    """The published figures of a system over some samples."""
 
     system: str
     metrics: dict[str, float]
@@ -306,6 +306,11 @@ class PublishedRow(Record):
     domains: tuple[str, ...] = Field(default=(), description="empty: all domains, or the benchmark has none")
     setting: str | None = None
     query: str | None = Field(default=None, description="query mode, or None if there is no retrieval")
+
+
+class PublishedRow(PublishedFigures):
+    """A published row, and whether our figures are comparable with it."""
+
     judge: str | None = Field(default=None, description="description of the judges, or None if there is no judge")
     variant: str | None = Field(default=None, description="description of each metric's instrument")
     note: str | None = None

@@ -199,9 +199,3 @@ def usage_words(usage: Mapping[str, float | None]) -> str:
     words = f"{calls:,.0f} calls, {tokens_in:,.0f} tokens in, {tokens_out:,.0f} out"
     cost = usage.get("cost")
     return words if cost is None else f"{words}, cost {cost:.4f}"
-
-
-def usage_json(usage: Mapping[str, Usage]) -> dict[str, dict[str, int]]:
-    """Return an estimate in the form that `--dry-run` prints."""
-    fields = {"calls", "prompt_tokens", "completion_tokens"}
-    return {role: one.model_dump(include=fields) for role, one in usage.items()}

@@ -203,14 +203,12 @@ def merge_facts(runs: Sequence[ComparedRun], ids: Sequence[str]) -> dict[str, Fa
         merged.update(run.facts or {})
     if all(name in merged for name in ids):
         return {name: merged[name] for name in ids}
-    messages: list[str] = []
-    for run in runs:
-        if not all(name in (run.facts or {}) for name in ids):
-            messages.append(
-                f"RUN {str(run.path)!r} does not say which samples belong together ({FACTS_FILE}); "
-                f"score it again: turnmark score {run.manifest.benchmark} --predictions {run.path}"
-            )
-    raise RequestError(messages)
+    incomplete = [run for run in runs if not all(name in (run.facts or {}) for name in ids)]
+    raise RequestError([
+        f"RUN {str(run.path)!r} does not say which samples belong together ({FACTS_FILE}); "
+        f"score it again: turnmark score {run.manifest.benchmark} --predictions {run.path}"
+        for run in incomplete
+    ])  # fmt: skip
 
 
 # --- differences between runs ----------------------------------------------------------------------------------------
@@ -220,13 +218,12 @@ def find_reasons(runs: Sequence[ComparedRun]) -> Iterator[Reason]:
     """Yield why runs are not comparable with the first one; for single metrics see `metric_reason`."""
     first, *other_runs = runs
     for run in other_runs:
-        first_aspects = _aspects(first, run)
-        run_aspects = _aspects(run, first)
-        differing: dict[str, str] = {}
-        for aspect, text in first_aspects.items():
-            run_text = run_aspects[aspect]
-            if text != run_text:
-                differing[aspect] = f"{text or 'none'} in {first.letter}, {run_text or 'none'} in {run.letter}"
+        ours, theirs = _aspects(first, run), _aspects(run, first)
+        differing = {
+            aspect: f"{ours[aspect] or 'none'} in {first.letter}, {theirs[aspect] or 'none'} in {run.letter}"
+            for aspect in ours
+            if ours[aspect] != theirs[aspect]
+        }
         only_in_one = len(first.domains.keys() ^ run.domains.keys())
         if only_in_one and not {"domains", "subset"} & differing.keys():
             differing["subset"] = f"{only_in_one} samples are in only one of {first.letter} and {run.letter}"
@@ -241,17 +238,14 @@ def _aspects(run: ComparedRun, other: ComparedRun) -> dict[str, str]:
     files = manifest.data.tasks_fingerprint  # another query mode reads other files of queries
     if files != other.manifest.data.tasks_fingerprint:
         data = f"{data_name(run.summary)} (files {files[:_CHECKSUM_CHARACTERS]})"
-    subset: list[str] = []
-    for field_name in _SUBSET_FIELDS:
-        value = getattr(manifest, field_name)
-        if value:
-            subset.append(f"{field_name} {_show(value)}")
+    subset = [f"{name} {_show(value)}" for name in _SUBSET_FIELDS if (value := getattr(manifest, name))]
     if manifest.sample:
         subset.append(f"seed {manifest.seed}")
-    documents: list[str] = []
-    for name in sorted(manifest.corpora.keys() & other.manifest.corpora.keys()):
-        corpus = manifest.corpora[name]
-        documents.append(f"{name} {corpus.passages:,} passages ({corpus.sha256[:_CHECKSUM_CHARACTERS]})")
+    shared = {name: corpus for name, corpus in sorted(manifest.corpora.items()) if name in other.manifest.corpora}
+    documents = [
+        f"{name} {corpus.passages:,} passages ({corpus.sha256[:_CHECKSUM_CHARACTERS]})"
+        for name, corpus in shared.items()
+    ]
     judges = {name: _show(value) for name, value in _flatten(run).items() if _is_of_judge(name)}
     for metric, panel in run.summary.judging.items():
         if metric in other.summary.judging:
@@ -270,14 +264,11 @@ def metric_reason(runs: Sequence[ComparedRun], metric: str) -> str | None:
     """Return why a metric is not the same in these runs, because the instruments differ, or None if it is the same."""
     first, *other_runs = runs
     instruments = first.by.get(metric, ())
-    differences: list[str] = []
-    for run in other_runs:
-        run_instruments = run.by.get(metric, ())
-        if run_instruments != instruments:
-            differences.append(
-                f"measured by {', '.join(instruments)} in {first.letter}, "
-                f"by {', '.join(run_instruments)} in {run.letter}"
-            )
+    differences = [
+        f"measured by {', '.join(instruments)} in {first.letter}, by {', '.join(others)} in {run.letter}"
+        for run in other_runs
+        if (others := run.by.get(metric, ())) != instruments
+    ]
     return f"metric: {'; '.join(differences)}" if differences else None
 
 
@@ -285,12 +276,8 @@ def list_differences(runs: Sequence[ComparedRun]) -> dict[str, list[str]]:
     """Return the fields in which the systems differ: `specs.generator` -> its value in each run, `-` for none."""
     manifests = [_flatten(run) for run in runs]
     names = dict.fromkeys(name for fields in manifests for name in fields)
-    differences: dict[str, list[str]] = {}
-    for name in names:
-        values = [_show(fields.get(name)) for fields in manifests]
-        if len(set(values)) > 1 and not _is_of_judge(name):
-            differences[name] = values
-    return differences
+    values_of = {name: [_show(fields.get(name)) for fields in manifests] for name in names if not _is_of_judge(name)}
+    return {name: values for name, values in values_of.items() if len(set(values)) > 1}
 
 
 def _flatten(run: ComparedRun) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -188,13 +189,9 @@ def _mark(shown: MetricStyle, change: Change, p: float | None) -> Mark | None:
 def _breakdowns(comparison: RunComparison, index: int, names: Sequence[str]) -> Table:
     """Return a table of the differences of a run to the first, by dimension and value; a single metric has dots."""
     first, side = comparison.runs[0], comparison.runs[index]
-    parts: dict[str, dict[str, list[PartValue]]] = {}
-    for dimension, values in comparison.breakdowns.items():
-        parts[dimension] = {
-            value: [_part_value(metrics.get(name), side.letter) for name in names] for value, metrics in values.items()
-        }
     legend = ("Differences of means. A full dot: p, corrected over all rows of the table (Holm), is below .05.",)
-    return tables.break_down(f"{side.letter} - {first.letter}, by kind of question", names, parts, legend)
+    title = f"{side.letter} - {first.letter}, by kind of question"
+    return tables.break_down(title, names, comparison.breakdowns, partial(_part_value, letter=side.letter), legend)
 
 
 def _part_value(metric: MetricComparison | None, letter: str) -> PartValue:

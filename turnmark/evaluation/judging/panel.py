@@ -156,9 +156,7 @@ class Judging(JudgeCalls):
         Args:
             metrics: the metrics without a judge; some of them are conditioned too.
         """
-        descriptions: dict[str, str] = {}
-        for rubric in self.rubrics:
-            descriptions.update(dict.fromkeys(rubric.names, self._description(rubric)))
+        descriptions = {name: self._description(rubric) for rubric in self.rubrics for name in rubric.names}
         all_descriptions = descriptions | {name: metric.by for metric in metrics for name in metric.names}
         to_condition = {name: text for name, text in all_descriptions.items() if is_conditioned(name)}
         is_official = {
@@ -273,10 +271,8 @@ def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> Outcome:
     scored = {name: outcome for name, outcome in outcomes.items() if outcome.status == "scored"}
     if not scored:
         return next(iter(outcomes.values()))
-    remarks: list[str] = []
-    for name, outcome in outcomes.items():
-        if name not in scored:
-            remarks.append(f"{name}: nothing to judge ({_shorten(outcome.reason, 120)})")
+    unscored = {name: outcome for name, outcome in outcomes.items() if name not in scored}
+    remarks = [f"{name}: nothing to judge ({_shorten(one.reason, 120)})" for name, one in unscored.items()]
     notes = dict.fromkeys(note for outcome in scored.values() for note in outcome.notes)
     if notes:
         remarks.append(f"cut to fit the judge's context: {'; '.join(notes)}")

@@ -6,9 +6,9 @@ Cells contain the texts of the data unescaped; the renderer escapes them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from turnmark.evaluation.metric_style import DEFAULT_STYLE
 from turnmark.evaluation.model_names import with_snapshots
@@ -102,8 +102,7 @@ class Table:
     """The kind of name in the rows of kind `group`, such as `dimension`."""
 
 
-BreakdownParts = Mapping[str, Mapping[str, Sequence[PartValue]]]
-"""Dimension -> value -> each metric over the samples with this value."""
+M = TypeVar("M")
 
 
 # --- lines -----------------------------------------------------------------------------------------------------------
@@ -269,23 +268,30 @@ def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
     def part_value(metric: MetricSummary | None) -> PartValue:
         return PartValue(mean_text(metric), interval_text(metric), metric.n if metric else 0, dot_of(metric))
 
-    parts: dict[str, dict[str, list[PartValue]]] = {}
-    for dimension, values in summary.breakdowns.items():
-        parts[dimension] = {
-            value: [part_value(metrics.get(name)) for name in names] for value, metrics in values.items()
-        }
-    return break_down("By what is asked", names, parts)
+    return break_down("By what is asked", names, summary.breakdowns, part_value)
 
 
-def break_down(title: str, names: Sequence[str], parts: BreakdownParts, lines: tuple[str, ...] = ()) -> Table:
+def break_down(
+    title: str,
+    names: Sequence[str],
+    breakdowns: Mapping[str, Mapping[str, Mapping[str, M]]],
+    part_value: Callable[[M | None], PartValue],
+    lines: tuple[str, ...] = (),
+) -> Table:
     """Return a table of some metrics by every dimension and value; a single metric has dots.
 
     The numbers of samples are in one column; if those of a row differ, each metric has its own.
 
     Args:
-        names: names of the metrics, in the order of each part's values.
+        names: names of the metrics.
+        breakdowns: dimension -> value -> name of a metric -> the metric over the samples with this value.
+        part_value: function from such a metric, or None if it was not measured, to its cells.
         lines: lines beneath the table, if it has rows.
     """
+    parts = {
+        dimension: {value: [part_value(metrics.get(name)) for name in names] for value, metrics in values.items()}
+        for dimension, values in breakdowns.items()
+    }
     apart = any(len({cell.n for cell in row} - {0}) > 1 for values in parts.values() for row in values.values())
     heads = [] if apart else ["n"]
     for name in names:

@@ -12,7 +12,7 @@ from turnmark.assistant.steps.agent.search_agent import MAX_ROUNDS, RESULTS_FACT
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.turn.components import AssistantParts
 from turnmark.assistant.types import Usage
-from turnmark.evaluation.calls.cost_estimates import counting_like, estimate_items, usage_json
+from turnmark.evaluation.calls.cost_estimates import counting_like, estimate_items
 from turnmark.evaluation.judging.judge_calls import estimate_judgment
 from turnmark.evaluation.judging.judges import Judge, open_judges
 from turnmark.evaluation.judging.panel import ROLE
@@ -25,6 +25,7 @@ from turnmark.retrieval.types import Retriever
 
 MAX_ESTIMATED_CASES = 200
 """Maximum number of items whose judge prompts are rendered; if there are more, every n-th one is rendered."""
+ESTIMATED_FIELDS = {"calls", "prompt_tokens", "completion_tokens"}
 _ANSWER = "A sentence of typical length for an answer. " * 8
 _STEPS = ({"step": "A step of typical length for a procedure.", "citations": []},) * 6
 _PASSAGES = ("A sentence of a passage that a retriever found. " * 25,) * 5
@@ -47,7 +48,7 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "specs": specs,
         "domains": dict(Counter(plan.domain_of_id.values())) if task.retrieves else list(manifest.domains),
         "n": plan.samples,
-        "estimated": usage_json(estimate),
+        "estimated": {role: usage.model_dump(include=ESTIMATED_FIELDS) for role, usage in estimate.items()},
         "run": str(plan.folder),
         "notes": [*plan.notes, *_note_tools(plan)],
     }

@@ -20,7 +20,7 @@ from turnmark.core.record import Record
 from turnmark.evaluation.benchmark_files import benchmark_files
 from turnmark.evaluation.metrics.idk_conditioning import ACCURACY, ASKS_BACK, IDK, IDK_SUFFIX, UNDERSPECIFIED_SUFFIX
 from turnmark.evaluation.model_names import model_key, with_snapshots
-from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedRow
+from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, PublishedFigures, PublishedRow
 
 Extent = Literal["full", "partial", "other", "unknown"]
 
@@ -36,27 +36,19 @@ class Instrument(Record):
     same: tuple[str, ...] = Field(default=(), description="our instruments (a score's `by`) that compute the same")
 
 
-class PublishedFact(Record):
+class PublishedFact(PublishedFigures):
     """A published row, as printed, in the units of our metrics."""
 
-    system: str
     benchmark: str
     task: str
     also: tuple[str, ...] = Field(default=(), description="further tasks of ours that measure the same")
-    setting: str | None = None
     settings: tuple[str, ...] = Field(default=(), description="further settings of ours that give the same passages")
-    query: str | None = Field(default=None, description="query mode, or None if there is no retrieval")
     corpus: Literal["full"] | None = Field(default=None, description="extent of the searched corpora, if any")
-    domains: tuple[str, ...] = Field(default=(), description="empty: all domains, or the benchmark has none")
-    subset: str = Field(description="description of the samples within these domains")
     part: Mapping[str, str] = Field(
         default_factory=dict,
         description="dimension -> value: the subset in terms of our breakdowns; if empty, all samples",
     )
-    n: int | None = Field(default=None, description="number of samples, or None if the source does not say")
-    metrics: dict[str, float]
     instruments: Mapping[str, Instrument] = Field(description="metric -> instrument that measured it")
-    source: str = Field(description="paper, table and section, without page numbers")
     note: str | None = None
     model: str | None = Field(
         default=None, description="identifier of the model in the paper, or None without an identified model"
