@@ -47,11 +47,11 @@ def test_conversation_with_tools_ends_in_an_answer():
 
 def test_wrappers_support_tools_only_if_their_generator_does():
     with ScriptedServer(Say("", calls=[("search", "{}")])) as server:
-        bounded = DeadlineGenerator.until(with_cache(opened(server)), 60)
+        bounded = DeadlineGenerator(with_cache(opened(server)), 60)
         assert isinstance(bounded, ToolGenerator)
         assert bounded.converse(ASKED, [SEARCH]).calls[0].name == "search"
         assert bounded.usage.calls == 1
-        ended = DeadlineGenerator.until(opened(server), 0)
+        ended = DeadlineGenerator(opened(server), 0)
         with pytest.raises(GeneratorError, match="deadline of 0 s has passed"):
             ended.converse(ASKED, [SEARCH])
     mock = open_generator("llama-index:llama_index.core.llms:MockLLM")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from hypothesis import given
@@ -253,7 +252,7 @@ def classed(kind="non-standalone", reworded=REWRITE):
 
 def reworded(*replies, message=BROUGHT, history=BREAD, seconds=20.0):
     with ScriptedServer(*replies) as server:
-        bounded = DeadlineGenerator(opened(server, "?retries=0"), time.monotonic() + seconds, seconds)
+        bounded = DeadlineGenerator(opened(server, "?retries=0"), seconds)
         return rewrite_minimally(bounded, history, message), server.bodies
 
 

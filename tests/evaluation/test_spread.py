@@ -75,7 +75,7 @@ def test_usage_and_rate_limits_return_with_the_sample():
     assert (reply.sample.prediction, reply.usage.prompt_tokens, reply.complaints) == ("A", 8, 3)
     assert ON_RATE_LIMIT.get() is None
 
-    bounded, complaints = DeadlineGenerator.until(model, 60.0), list[int]()
+    bounded, complaints = DeadlineGenerator(model, 60.0), list[int]()
     before = ON_RATE_LIMIT.set(lambda: complaints.append(1))
     workers = Elsewhere(reply)
     sample = remote_answer(workers, 300.0)(ITEM, bounded)  # type: ignore[arg-type]

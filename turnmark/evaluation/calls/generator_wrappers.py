@@ -69,20 +69,14 @@ class DeadlineGenerator(GeneratorWrapper):
     """A generator whose calls end with the sample's deadline, and whose usage is counted.
 
     Args:
-        ends: time of the deadline, by `time.monotonic()`.
-        allowed: seconds that the sample had, for the error message.
+        seconds: time until the deadline.
     """
 
-    def __init__(self, generator: Generator, ends: float, allowed: float) -> None:
+    def __init__(self, generator: Generator, seconds: float) -> None:
         super().__init__(generator)
-        self._ends, self._allowed = ends, allowed
+        self._ends, self._allowed = time.monotonic() + seconds, seconds
         self._lock = threading.Lock()
         self.usage = Usage()
-
-    @classmethod
-    def until(cls, generator: Generator, seconds: float) -> DeadlineGenerator:
-        """Wrap a generator with a deadline in `seconds` from now."""
-        return cls(generator, time.monotonic() + seconds, seconds)
 
     @property
     def left(self) -> float:

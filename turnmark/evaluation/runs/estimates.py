@@ -100,13 +100,9 @@ def _estimate_judging(plan: Plan, judges: Sequence[Judge]) -> dict[str, Usage]:
         case = task.context(item, sample)
         if task.searched and not case.passages:
             case = replace(case, passages=_PASSAGES)
-        total = Usage()
-        for rubric in rubrics:
-            if rubric.without(case):
-                continue
-            for judge in judges:
-                if judge.grades(rubric.name):
-                    total += estimate_judgment(rubric, case, prompts)
-        return {ROLE: total}
+        asked = [
+            rubric for rubric in rubrics if not rubric.without(case) for judge in judges if judge.grades(rubric.name)
+        ]
+        return {ROLE: sum((estimate_judgment(rubric, case, prompts) for rubric in asked), Usage())}
 
     return estimate_items(plan.selected(task), plan.items * plan.request.repeat, usage, MAX_ESTIMATED_CASES)

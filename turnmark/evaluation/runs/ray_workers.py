@@ -111,7 +111,7 @@ def answer_item(task: Task, item: Item, repeat: int, generator: Generator | None
     token = ON_RATE_LIMIT.set(lambda: complaints.append(None))
     if repeat and isinstance(generator, CachedGenerator):
         generator = with_cache(generator, repeat)
-    bounded = DeadlineGenerator.until(generator, seconds) if generator is not None else None
+    bounded = DeadlineGenerator(generator, seconds) if generator is not None else None
     try:
         sample = task.answer(item, bounded)
     except BaseException as error:

@@ -134,12 +134,12 @@ class _Engine:
 
     def _begin(self, job: SampleJob) -> Callable[[], Sample]:
         began = time.monotonic()
-        seconds, generator, item = self._limits.deadline, self._generator, replace(job.item, repeat=job.repeat)
+        generator, item = self._generator, replace(job.item, repeat=job.repeat)
         if job.before is not None:
             item = replace(item, earlier=self._store.samples.get(job.before))
         if job.repeat and isinstance(generator, CachedGenerator):
             generator = with_cache(generator, job.repeat)  # each repeat has its own cache entries
-        bounded = DeadlineGenerator(generator, began + seconds, seconds) if generator else None
+        bounded = DeadlineGenerator(generator, self._limits.deadline) if generator else None
         self._started[job.key] = began, bounded
         return partial(self._answer, item, bounded)
 

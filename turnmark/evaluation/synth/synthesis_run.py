@@ -209,7 +209,7 @@ def _work(plan: SynthPlan, folder: SynthFolder, ledger: Ledger) -> RunOutcome:
 
     def answer(item: Item, generator: Generator | None) -> Sample:
         assert generator is not None, "a synthesis has a model"
-        judge = DeadlineGenerator.until(plan.judge, ATTEMPT_SECONDS) if plan.judge is not None else None
+        judge = DeadlineGenerator(plan.judge, ATTEMPT_SECONDS) if plan.judge is not None else None
         attempt = Attempt(item.task, plan.tools, generator, judge)
         with attempt.rejecting({"start": str(attempt.seed.start)[:200]}):
             plan.synthesis.make(attempt)

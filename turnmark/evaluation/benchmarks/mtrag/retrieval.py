@@ -330,9 +330,8 @@ class Retrieval(Task):
 
     def _search_with_rewrite(self, item: Item, query: Query, retriever: Retriever, generator: Generator) -> Sample:
         """Search for the message together with a model's rewrite of it."""
-        seconds = self._seconds
         began = time.monotonic()
-        bounded = DeadlineGenerator(generator, began + seconds, seconds)
+        bounded = DeadlineGenerator(generator, self._seconds)
         rewrite = rewrite_minimally(bounded, query.history, query.text, self.request.assistant.prompts)
         if rewrite.failure in PERMANENT_FAILURES:
             raise GeneratorError("auth", "; ".join(rewrite.notes), rewrite.usage)
