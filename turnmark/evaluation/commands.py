@@ -55,9 +55,6 @@ def _run_one(request: EvalRequest, errors: ErrorCollector) -> None:
 
 def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
     """Score the answers of another system or, with --task retrieval, its TREC runs."""
-    from turnmark.evaluation.runs.benchmark_run import run_plan
-    from turnmark.evaluation.runs.estimates import describe_plan
-    from turnmark.evaluation.runs.planning import plan_run
     from turnmark.evaluation.runs.suites import is_evaluation, plan_systems
 
     if not request.predictions:
@@ -69,14 +66,8 @@ def run_score(request: EvalRequest, errors: ErrorCollector) -> None:
         for note in systems.notes:
             typer.echo(note, err=True)
         _run_suite(systems, request, {"notes": list(systems.notes)})
-        return
-    plan = plan_run(request, errors)
-    if request.dry_run:
-        _show_plan(describe_plan(plan), request.as_json)
-        return
-    finished = run_plan(plan)
-    _show_summary(finished, request)
-    _raise_without_verdicts({"": finished.summary})
+    else:
+        _run_one(request, errors)
 
 
 def _run_suite(plan: SuitePlan, request: EvalRequest, more: Mapping[str, Any]) -> None:
