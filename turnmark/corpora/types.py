@@ -229,6 +229,11 @@ class Message(Record):
     content: str = Field(description="text of the message")
 
 
+def exchange(question: str, answer: str) -> tuple[Message, Message]:
+    """Return a question of the user and the assistant's answer as messages."""
+    return Message(role="user", content=question), Message(role="assistant", content=answer)
+
+
 class Problem(Record):
     """A part of the input that was skipped, with its location and the reason."""
 

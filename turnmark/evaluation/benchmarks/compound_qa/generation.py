@@ -38,7 +38,7 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.benchmarks import compound_qa
 from turnmark.corpora.benchmarks.compound_qa import CompoundQuestion
 from turnmark.corpora.jsonl_rows import Source
-from turnmark.corpora.types import Message, Problem
+from turnmark.corpora.types import Message, Problem, exchange
 from turnmark.evaluation.benchmarks.compound_qa import answer_modes
 from turnmark.evaluation.benchmarks.compound_qa.answer_modes import DIALOGUE, CompoundCase, compound_metrics
 from turnmark.evaluation.benchmarks.compound_qa.options import CompoundOptions
@@ -342,8 +342,7 @@ class CompoundQA(Task):
         replies: list[Sample] = []
         for part in parts:
             replies.append(self._turn(item, part, history))
-            answer = strip_marks(replies[-1].prediction or "", replies[-1])
-            history += [Message(role="user", content=part), Message(role="assistant", content=answer)]
+            history += exchange(part, strip_marks(replies[-1].prediction or "", replies[-1]))
         return replies
 
 

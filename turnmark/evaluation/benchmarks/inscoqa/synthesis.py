@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel
 
@@ -22,7 +22,7 @@ from turnmark.assistant.llm.calls.reply_schemas import limit_items
 from turnmark.core.errors import RequestError
 from turnmark.corpora.benchmarks.inscoqa import DOMAINS
 from turnmark.corpora.text.segmentation import comparable_words, count_words, strip_citations, words
-from turnmark.corpora.types import Message
+from turnmark.corpora.types import Message, exchange
 from turnmark.evaluation.metrics.overlap import is_unspaced, token_recall
 from turnmark.evaluation.synth.synthesis_attempt import Attempt, RejectedItem, ReviewedItem, Seed, check
 from turnmark.evaluation.synth.synthesis_folder import IndexSource, SynthItem, write_rows
@@ -208,8 +208,7 @@ class Instructions:
         check(all(words(text) for pair in history for text in pair), "history", "an empty round", raw)
         check(bool(history), "history", "no history", raw)
         about |= {"history": history, "question": question}
-        roles: tuple[Literal["user", "assistant"], ...] = ("user", "assistant")
-        turns = [Message(role=role, content=text) for pair in history for role, text in zip(roles, pair, strict=True)]
+        turns = [turn for asked, replied in history for turn in exchange(asked, replied)]
         answer = self._answer(question, turns, texts, attempt)
         about["answer"] = answer
         steps = self._steps(question, turns, answer, attempt)

@@ -18,7 +18,7 @@ from turnmark.corpora.benchmarks import kiwi
 from turnmark.corpora.benchmarks.checking import PUBLISHED_STATISTICS, count_kiwi, list_deviations
 from turnmark.corpora.benchmarks.kiwi import KiwiTurn, RevisionRating, Session
 from turnmark.corpora.jsonl_rows import Source
-from turnmark.corpora.types import Message, Problem
+from turnmark.corpora.types import Problem, exchange
 from turnmark.evaluation.benchmarks.kiwi.options import KiwiOptions
 from turnmark.evaluation.benchmarks.kiwi.rubrics import type_of
 from turnmark.evaluation.calls.generator_wrappers import with_temperature
@@ -93,10 +93,7 @@ def turn_item(task: Instruction, after: str | None = None) -> Item:
         task,
         after=after,
         question=turn.instruction,
-        history=(
-            Message(role="user", content=session.question),
-            Message(role="assistant", content=turn.previous),
-        ),
+        history=exchange(session.question, turn.previous),
         reference=turn.edit or turn.answer,
         passages=passages,
         labels=labels,

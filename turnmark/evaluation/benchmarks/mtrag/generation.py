@@ -23,7 +23,7 @@ from turnmark.core.home import file_sha256
 from turnmark.corpora.benchmarks import mtrag
 from turnmark.corpora.jsonl_rows import Source
 from turnmark.corpora.text.segmentation import strip_citations
-from turnmark.corpora.types import Message, Problem
+from turnmark.corpora.types import Message, Problem, exchange
 from turnmark.evaluation.benchmarks.mtrag import data as bench
 from turnmark.evaluation.benchmarks.mtrag import setting_passages as shown
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource
@@ -69,11 +69,6 @@ FEW_REFERENCES = {"references": ("at most two",)}
 """Label of these tasks in all settings: MTRAG Table 5 compares three settings on them, without conversational tasks."""
 MAX_PAIR_RANK = 3
 """Rank up to which a relevant passage must be found before it is hidden, so that its pair counts in `hidden.auroc`."""
-
-
-def _exchange(question: str, answer: str) -> tuple[Message, Message]:
-    answer = strip_citations(answer)
-    return Message(role="user", content=question), Message(role="assistant", content=answer)
 
 
 class Mtrag(Task):
@@ -359,13 +354,13 @@ class Mtrag(Task):
             if item.earlier.status != "done" or item.earlier.prediction is None:
                 raise EarlierTurn(f"turn {item.after} has no answer to continue from: {item.earlier.reason}")
             history += item.earlier.history or ()
-            history += _exchange(item.earlier.query or "", item.earlier.prediction)
+            history += exchange(item.earlier.query or "", strip_citations(item.earlier.prediction))
         earlier_questions = [message.content for message in task.history if message.role == "user"]
         answered = len(history) // 2
         usage: dict[str, Usage] = {}
         for question in earlier_questions[answered:]:
             reply = assistant.reply(history, question)
-            history += _exchange(question, reply.answer)
+            history += exchange(question, strip_citations(reply.answer))
             usage = add_usage(usage, reply.usage)
         sample = turn_sample(assistant, item, history, task.question)
         return sample.model_copy(update={"history": tuple(history), "usage": add_usage(usage, sample.usage)})

@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 from turnmark.core.errors import RequestError
 from turnmark.corpora.text.segmentation import count_words, strip_citations, words
-from turnmark.corpora.types import Message, Passage
+from turnmark.corpora.types import Message, Passage, exchange
 from turnmark.evaluation.benchmarks.mtrag.question_types import (
     MAX_TURNS,
     MAX_UNANSWERABLE,
@@ -229,10 +229,7 @@ class _SynthesizedConversation:
             if turn is None:
                 break
             self._turns.append(turn)
-            self._history += [
-                Message(role="user", content=turn["question"]),
-                Message(role="assistant", content=turn["answer"]),
-            ]
+            self._history += exchange(turn["question"], turn["answer"])
             self._plan.record(turn["answerability"])
         return self._turns
 

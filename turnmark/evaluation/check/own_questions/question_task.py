@@ -8,7 +8,7 @@ from typing import Any
 
 from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.core.home import file_sha256
-from turnmark.corpora.types import Message
+from turnmark.corpora.types import Message, exchange
 from turnmark.evaluation.benchmarks import index_questions
 from turnmark.evaluation.check.own_questions.facts import find_facts
 from turnmark.evaluation.check.own_questions.question_file import OwnQuestion, is_document, read_questions
@@ -105,11 +105,7 @@ class OwnQuestions(Task):
         if item.earlier is not None:
             if item.earlier.status != "done" or item.earlier.prediction is None:
                 raise EarlierTurn(f"{item.after} has no answer to continue from: {item.earlier.reason}")
-            history = (
-                *(item.earlier.history or ()),
-                Message(role="user", content=item.earlier.query or ""),
-                Message(role="assistant", content=item.earlier.prediction),
-            )
+            history = (*(item.earlier.history or ()), *exchange(item.earlier.query or "", item.earlier.prediction))
         assistant = self.assistant.using(self.retrievers[CORPUS], generator)
         sample = turn_sample(assistant, item, history, item.question)
         return sample.model_copy(update={"history": history})

@@ -22,7 +22,7 @@ from turnmark.assistant.types import Reply
 from turnmark.core.record import Record
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.text.function_words import content_words, language_of
-from turnmark.corpora.types import Message
+from turnmark.corpora.types import Message, exchange
 from turnmark.evaluation.check.simulation.users import SimulatedUser, UserGoal
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.tasks.turn_samples import is_hedged
@@ -78,7 +78,7 @@ def hold_conversation(user: SimulatedUser, ask: AskAssistant, phrase: WordMessag
                     refused=refused, hedged=is_hedged(reply), reached=reached,
                 )
             )  # fmt: skip
-            history += (Message(role="user", content=message), Message(role="assistant", content=reply.answer))
+            history += exchange(message, reply.answer)
             if reached:
                 break
             move = "complaint" if refused else "again"
