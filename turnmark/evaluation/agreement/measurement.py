@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from pydantic import Field
 
 from turnmark.core.errors import RequestError
@@ -186,8 +187,6 @@ def _mean(
     answers: Sequence[ComparedAnswer], kind: Literal["reference", "scores"], name: str
 ) -> ClusterStatistic | None:
     """Return the mean of a reference score or a metric, or None if no answer has it."""
-    import numpy as np
-
     measured = [answer for answer in answers if name in getattr(answer, kind)]
     if not measured:
         return None
@@ -257,8 +256,6 @@ def _correlations(rows: Rows) -> Iterator[MetricCorrelation]:
 def _correlate_metric(
     answers: Sequence[ComparedAnswer], metric: str, against: str, subset: Subset, systems: Systems
 ) -> Iterator[MetricCorrelation]:
-    import numpy as np
-
     paired = [
         answer
         for answer in answers

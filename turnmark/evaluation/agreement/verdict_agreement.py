@@ -10,18 +10,15 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+import numpy as np
 from pydantic import Field
 
 from turnmark.core.grouping import group_pairs
 from turnmark.core.record import Record
 from turnmark.evaluation.agreement.compared_answers import ComparedAnswer, Rows
 from turnmark.evaluation.metrics.idk_conditioning import unknown_label
-from turnmark.evaluation.scores.cluster_statistics import intervals, number_clusters, table_statistic
-
-if TYPE_CHECKING:
-    from turnmark.evaluation.scores.cluster_statistics import Floats, Ints
+from turnmark.evaluation.scores.cluster_statistics import Floats, Ints, intervals, number_clusters, table_statistic
 
 PREFERENCE = "preference"
 """Name of the property that people rate, and of a judge's metric: 1 if the answer is better, .5 if equal, 0 if
@@ -69,8 +66,6 @@ _Pair = tuple[str, str, ComparedAnswer]
 
 def number_conversations(answers: Sequence[ComparedAnswer]) -> Ints:
     """Return the number of each answer's conversation; conversations are numbered in the order of their names."""
-    import numpy as np
-
     return np.unique([answer.conversation for answer in answers], return_inverse=True)[1]
 
 
@@ -169,8 +164,6 @@ def _finite(value: float) -> float | None:
 
 def confusion_tables(truth: Sequence[str], judged: Sequence[str], clusters: Ints) -> tuple[list[str], Floats]:
     """Return the sorted labels and their confusion table in each cluster, (clusters, true labels, judged labels)."""
-    import numpy as np
-
     names = sorted({*truth, *judged})
     number, count = number_clusters(clusters)
     tables = np.zeros((count, len(names), len(names)))
@@ -182,8 +175,6 @@ def confusion_tables(truth: Sequence[str], judged: Sequence[str], clusters: Ints
 
 def label_rates(tables: Floats) -> dict[str, Floats]:
     """Return precision, recall (TPR), FPR and F1, (tables, labels); NaN without a denominator."""
-    import numpy as np
-
     hits = np.diagonal(tables, axis1=1, axis2=2)
     true, judged, total = tables.sum(axis=2), tables.sum(axis=1), tables.sum(axis=(1, 2))[:, None]
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -197,8 +188,6 @@ def label_rates(tables: Floats) -> dict[str, Floats]:
 
 def statistics_of_tables(tables: Floats, name: str) -> Floats:
     """Return one of `_STATISTICS` for each table; NaN if undefined, as kappa if both sides use only one label."""
-    import numpy as np
-
     if name in _MEANS:
         rates = label_rates(tables)[_MEANS[name]]
         means: Floats = np.nansum(rates, axis=1) / np.isfinite(rates).sum(axis=1)

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from turnmark.core.home import write_atomic
 from turnmark.core.record import Record
 from turnmark.evaluation.check.result import QuestionResult, RetrieverComparison, is_found, share
@@ -41,8 +43,6 @@ def read_sentences(folder: Path) -> list[SearchedSentences]:
 
 def compare_sentences(asked: Sequence[QuestionResult], other: SearchedSentences) -> RetrieverComparison:
     """Compare what a retriever found with what another one found of the same sentences."""
-    import numpy as np
-
     this, that = (np.array([float(is_found(one)) for one in each]) for each in (asked, other.asked))
     documents = [span.document if (span := span_of(one.passage)) else one.passage for one in asked]
     ones = np.ones(len(this))

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
 from turnmark.core.record import Record
 from turnmark.evaluation.comparison.comparable_runs import ComparedRun, ScoreSums, metric_reason
 from turnmark.evaluation.metric_style import LEAD_MARGIN_SUFFIX, StyledRecord
+from turnmark.evaluation.scores.cluster_statistics import (
+    MIN_CLUSTERS,
+    Bools,
+    Difference,
+    Floats,
+    Ints,
+    difference_statistic,
+    holm,
+    intervals,
+    permutation_tests,
+)
 from turnmark.evaluation.scores.score_tally import Facts
-
-if TYPE_CHECKING:
-    from turnmark.evaluation.scores.cluster_statistics import Bools, Difference, Floats, Ints
 
 PERMUTATION_SEED = 0
 """Random seed of all draws: two runs give the same results in any order and next to any other runs."""
@@ -96,8 +105,6 @@ class _PairedMetric(NamedTuple):
 
     def subtract(self, chosen: Bools, clusters: Ints) -> Difference | None:
         """Return the other run minus the first one, or None if one of them has no value over the chosen samples."""
-        from turnmark.evaluation.scores.cluster_statistics import difference_statistic
-
         counted = chosen & self.counted
         sums, weights = self.sums[:, counted], self.weights[:, counted]
         return difference_statistic(sums[0], weights[0], sums[1], weights[1], clusters[counted], self.is_share)
@@ -115,8 +122,6 @@ class PairedStatistics:
     def __init__(
         self, runs: Sequence[ComparedRun], facts: Mapping[str, Facts], missing: MissingPolicy = "leave-out"
     ) -> None:
-        import numpy as np
-
         # Sorted by cluster name, so that the order of the runs does not matter.
         self.ids = sorted(facts, key=lambda name: (facts[name].cluster, name))
         self._runs = runs
@@ -138,8 +143,6 @@ class PairedStatistics:
                 yield name
 
     def _cells(self, metric: str) -> _Cells:
-        import numpy as np
-
         rows = []
         for run, tried in zip(self._runs, self._tried, strict=True):
             sums_by_id = run.sums[metric] if run.measures(metric) else {}
@@ -154,8 +157,6 @@ class PairedStatistics:
 
     def compare(self, chosen: Bools) -> dict[str, MetricComparison]:
         """Compare every metric over the chosen samples, (samples,); `correct` adds the corrected p."""
-        from turnmark.evaluation.scores.cluster_statistics import MIN_CLUSTERS, intervals, permutation_tests
-
         tested: list[tuple[str, _PairedMetric, Difference]] = []
         for metric, pairs in self._pairs.items():
             for pair in pairs:
@@ -188,8 +189,6 @@ class PairedStatistics:
 
     def _pairs_of(self, metric: str) -> Iterator[_PairedMetric]:
         """Yield a metric of the first run and each other one that has it, measured by the same instruments."""
-        import numpy as np
-
         first = self._runs[0]
         for index, run in enumerate(self._runs[1:], 1):
             if not run.measures(metric) or metric_reason([first, run], metric) is not None:
@@ -240,8 +239,6 @@ class PairedStatistics:
         A value is over its samples in the headline or, if it has none there (CONVERSATIONAL), over all of them, as in
         the summary of a run.
         """
-        import numpy as np
-
         dimensions = dict.fromkeys(dimension for sample_facts in self._facts for dimension in sample_facts.labels)
         breakdowns: dict[str, dict[str, dict[str, MetricComparison]]] = {}
         for dimension in dimensions:
@@ -261,8 +258,6 @@ class PairedStatistics:
 
 def correct(compared: Mapping[str, MetricComparison]) -> dict[str, MetricComparison]:
     """Return comparisons with their p corrected over all of their tests (Holm)."""
-    from turnmark.evaluation.scores.cluster_statistics import holm
-
     adjusted = iter(holm([change.p for one in compared.values() for change in one.changes if change.p is not None]))
     corrected: dict[str, MetricComparison] = {}
     for name, one in compared.items():

@@ -15,7 +15,10 @@ import statistics
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.core.errors import RequestError
 from turnmark.core.extras import require_extra
@@ -25,10 +28,6 @@ from turnmark.evaluation.metrics.overlap import rouge_l_word
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.retrieval.embedding.embedders import MINILM_FOLDER, SharedEmbed
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 PUBLISHED_MODEL = "microsoft/deberta-xlarge-mnli"
 LANGUAGE = "en"
@@ -71,8 +70,6 @@ class Bert:
 
     def _rows(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return an array of the shape (pairs, 2), precision and recall, of the answers and as many references."""
-        import numpy as np
-
         half = len(texts) // 2
         scorer = self._scorer
         low = np.zeros(2) if self.name else scorer.baseline_vals[:2].numpy()

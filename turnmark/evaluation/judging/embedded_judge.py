@@ -13,7 +13,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from turnmark.assistant.llm.calls.protocols import CONTEXT_TOKENS, Completion, GeneratorError, PromptMessage
 from turnmark.assistant.steps.verify.claim_support import Sources, content_stems, language_of_sources, stems
@@ -26,11 +29,7 @@ from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
 from turnmark.retrieval.embedding.vector_cache import Embed
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Vectors = NDArray[np.float32]
+Vectors = NDArray[np.float32]
 
 WEIGHTS_FILE = Path(__file__).with_name("extractive_weights.json")
 VARIANT = f"[{EMBEDDED_JUDGE}]"

@@ -13,6 +13,8 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from turnmark.assistant.types import Usage
 from turnmark.evaluation.calls.judgment_store import JUDGMENTS_FILE
 from turnmark.evaluation.judging.judge_calls import BUDGET, JudgeCalls
@@ -34,7 +36,7 @@ from turnmark.evaluation.metrics.idk_conditioning import (
 from turnmark.evaluation.model_names import is_snapshot, same_model, with_snapshots
 from turnmark.evaluation.prompts import JUDGES, OFFICIAL, find_origin
 from turnmark.evaluation.records import Panel, Sample, Score
-from turnmark.evaluation.scores.cluster_statistics import alpha_statistic
+from turnmark.evaluation.scores.cluster_statistics import alpha_statistic, intervals
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import Metric
 from turnmark.evaluation.tasks.rubric import Outcome, Rubric
@@ -351,10 +353,6 @@ def panel_agreement(
         cases: judge -> outcome, for each case.
         clusters: the bootstrap cluster of each case; if it is empty, no confidence interval is computed.
     """
-    import numpy as np
-
-    from turnmark.evaluation.scores.cluster_statistics import intervals
-
     units: list[list[float | str | None]] = []
     values: dict[str, list[tuple[float, float]]] = {name: [] for name in judges}
     failed = dict.fromkeys(judges, 0)

@@ -15,7 +15,9 @@ answers to other questions (.04).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from turnmark.assistant.steps.verify.claim_support import (
     MAX_FIT_GAP,
@@ -29,9 +31,7 @@ from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.languages import ENGLISH
 from turnmark.corpora.text.segmentation import sentences, strip_citations, strip_inline_markdown
-
-if TYPE_CHECKING:
-    from turnmark.retrieval.embedding.vector_cache import Embed
+from turnmark.retrieval.embedding.vector_cache import Embed
 
 
 def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[str, ...]:
@@ -96,8 +96,6 @@ def step_likeness(expected: Sequence[str], steps: Sequence[str], cosines: Any) -
     Args:
         cosines: of their embeddings, (expected, steps); a negative one counts as 0.
     """
-    import numpy as np
-
     overlap = np.array([[shared_words(step, other) for other in steps] for step in expected], dtype=float)
     meaning = np.clip(np.asarray(cosines, dtype=float), 0, 1)
     return (meaning + overlap.reshape(meaning.shape)) / 2
@@ -113,7 +111,6 @@ def match_steps(similarity: Any, threshold: float = MIN_STEP_LIKENESS) -> dict[i
     Returns:
         Step of the reference -> step of the procedure, both numbered from 1, in the reference's order.
     """
-    import numpy as np
     from scipy.optimize import linear_sum_assignment
 
     similarity = np.asarray(similarity, dtype=float)

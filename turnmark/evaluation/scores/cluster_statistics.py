@@ -25,15 +25,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
-    Ints = NDArray[np.integer]
-    Bools = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.integer]
+Bools = NDArray[np.bool_]
 
 Level = Literal["nominal", "interval"]
 RESAMPLES = 2000
@@ -70,8 +69,6 @@ class ClusterStatistic:
 
 def number_clusters(clusters: Ints) -> tuple[Ints, int]:
     """Number clusters from 0 in the order of their first row; return the numbers and the number of clusters."""
-    import numpy as np
-
     _, first, inverse = np.unique(clusters, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse], len(first)
 
@@ -83,8 +80,6 @@ def mean_statistic(values: Floats, clusters: Ints, weights: Floats, share: bool 
         weights: above 0.
         share: whether all possible values are between 0 and 1.
     """
-    import numpy as np
-
     products = values * weights
     number, count = number_clusters(clusters)
     sums = np.bincount(number, weights=products).astype(float)
@@ -107,8 +102,6 @@ def mean_statistic(values: Floats, clusters: Ints, weights: Floats, share: bool 
 
 def auroc_statistic(positive: Bools, scores: Floats, clusters: Ints) -> ClusterStatistic | None:
     """Return AUROC: P(a positive scores above a negative) + P(tie) / 2, or None if one kind is missing."""
-    import numpy as np
-
     if positive.all() or not positive.any():
         return None
     number, count = number_clusters(clusters)
@@ -137,8 +130,6 @@ def correlation_statistic(metric: Floats, human: Floats, clusters: Ints, balance
         balanced: weight each row, after ranking, with 1 / frequency of its human score (rounded up) in each draw. Among
             the computations that we tried, this one reproduces MTRAG's figure 4.
     """
-    import numpy as np
-
     first = np.unique(metric, return_inverse=True)[1]
     second = np.unique(human, return_inverse=True)[1]
     grades, grade = np.unique(np.ceil(human), return_inverse=True)
@@ -167,8 +158,6 @@ def rank_correlations(first: Ints, second: Ints, weights: Floats, shares: Floats
         weights: (draws, rows), 0 or more.
         shares: factor of each row's weight in the correlation, after ranking; (draws, rows), or None for a factor of 1.
     """
-    import numpy as np
-
     drawn = weights.sum(axis=1) > 0
     weights = weights[drawn]
     shared = weights if shares is None else weights * shares[drawn]
@@ -201,8 +190,6 @@ def alpha_statistic(
         level: `nominal` for labels, `interval` for numbers.
         clusters: cluster of each unit, or None if each unit is a cluster.
     """
-    import numpy as np
-
     values_of_unit = [[value for value in unit if value is not None] for unit in units]
     paired = [index for index, values in enumerate(values_of_unit) if len(values) > 1]
     domain = sorted({value for index in paired for value in values_of_unit[index]})
@@ -236,7 +223,6 @@ def table_statistic(tables: Floats, read: Callable[[Floats], Floats]) -> Cluster
         tables: one for each cluster, (clusters, labels, labels).
         read: function from tables to statistics, not finite if undefined.
     """
-    import numpy as np
 
     def over_block(draws: Floats) -> Floats:
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -252,8 +238,6 @@ def in_blocks(over: Callable[[Floats], Floats], size: int) -> Callable[[Floats],
     """Split the draws of a function into blocks of bounded memory, given that each draw takes `size` numbers."""
 
     def over_all(draws: Floats) -> Floats:
-        import numpy as np
-
         rows = max(1, _BLOCK_CELLS // size)
         return np.concatenate([over(draws[start : start + rows]) for start in range(0, len(draws), rows)])
 
@@ -267,8 +251,6 @@ def intervals(
 
     The same seed gives the same interval, independent of the other statistics.
     """
-    import numpy as np
-
     bounds = [_small_interval(statistic) for statistic in statistics]
     resampled: list[list[Floats]] = [[] for _ in statistics]
     by_clusters: dict[int, list[int]] = {}
@@ -331,8 +313,6 @@ def _jackknife_error(statistic: ClusterStatistic) -> float:
 
     Source: B. Efron, The Jackknife, the Bootstrap and Other Resampling Plans (1982), section 3.
     """
-    import numpy as np
-
     clusters = statistic.clusters
     # Every row sums to the number of clusters, as those of `draw_clusters` do.
     without = statistic.over((np.ones((clusters, clusters)) - np.eye(clusters)) * clusters / (clusters - 1))
@@ -347,8 +327,6 @@ def draw_clusters(clusters: int, seed: int, resamples: int) -> Iterator[Floats]:
     The size of the blocks does not change the numbers. Up to `MAX_MULTINOMIAL_CLUSTERS` clusters a row is one
     multinomial draw; above, it counts uniform random cluster numbers.
     """
-    import numpy as np
-
     generator = np.random.default_rng(seed)
     rows = max(1, _BLOCK_CELLS // clusters)
     for start in range(0, resamples, rows):
@@ -394,8 +372,6 @@ def difference_statistic(
         first_weights, second_weights: weight of each sample; 0: it does not count in the mean.
         share: whether both means are between 0 and 1.
     """
-    import numpy as np
-
     if not first_weights.sum() > 0 or not second_weights.sum() > 0:
         return None
     number, count = number_clusters(clusters)
@@ -447,8 +423,6 @@ def permutation_tests(differences: Sequence[Difference], seed: int, permutations
 
 def _draw_swaps(clusters: int, seed: int, permutations: int) -> Iterator[Floats]:
     """Yield blocks of permutations, (permutations, clusters), 1 where the two sides of a cluster are swapped."""
-    import numpy as np
-
     if clusters <= MAX_EXACT_CLUSTERS:
         yield (np.arange(2**clusters)[:, None] >> np.arange(clusters) & 1).astype(float)
         return
@@ -464,8 +438,6 @@ def holm(values: Sequence[float]) -> list[float]:
     The k-th smallest of m is multiplied by m - k + 1, and is at least as large as the corrected one before it. Source:
     S. Holm, A simple sequentially rejective multiple test procedure, Scandinavian Journal of Statistics 6 (1979).
     """
-    import numpy as np
-
     order = np.argsort(values, kind="stable")
     steps = np.minimum(1.0, np.asarray(values, dtype=float)[order] * np.arange(len(values), 0, -1))
     corrected = np.empty(len(values))

@@ -13,12 +13,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+
+import numpy as np
 
 from turnmark.evaluation.records import MetricSummary
-
-if TYPE_CHECKING:
-    from turnmark.evaluation.scores.cluster_statistics import Floats
+from turnmark.evaluation.scores.cluster_statistics import Floats
 
 SEMEVAL, SEMEVAL_PARTS = "semeval_task8", ("rl_f.idk", "rb_llm.idk", "rb_alg.idk")
 CONTROLLED_WINS, WINS, EXTRA_WORDS = "win_rate[length-controlled]", "win_rate", "answer_words[-reference]"
@@ -59,7 +58,6 @@ def length_controlled(wins: Floats, extra_words: Floats) -> float:
         wins: share of the verdicts on each answer that it wins, 0..1.
         extra_words: words of the answer minus words of its reference.
     """
-    import numpy as np
     from scipy.optimize import minimize
     from scipy.special import expit
 

@@ -15,18 +15,24 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import stdev
-from typing import TYPE_CHECKING
 
+import numpy as np
 from pydantic import Field, ValidationError
 
 from turnmark.core.record import Record
 from turnmark.evaluation.metric_style import LEAD_MARGIN_SUFFIX, MetricStyle, find_style
 from turnmark.evaluation.records import Breakdowns, Metrics, MetricSummary, Score
+from turnmark.evaluation.scores.cluster_statistics import (
+    Bools,
+    ClusterStatistic,
+    Floats,
+    Ints,
+    auroc_statistic,
+    intervals,
+    mean_statistic,
+)
 from turnmark.evaluation.scores.derived_figures import derive
 from turnmark.evaluation.storage.journal import json_line, open_atomic
-
-if TYPE_CHECKING:
-    from turnmark.evaluation.scores.cluster_statistics import Bools, ClusterStatistic, Floats, Ints
 
 RankedOutcome = tuple[bool, float] | list[tuple[bool, float]]
 """Whether a sample is positive, and its score; a list for several pairs, such as both halves of a comparison."""
@@ -184,10 +190,6 @@ class ScoreTally:
         return breakdowns
 
     def _summarize(self, samples: array[int], headline: bool = False) -> Metrics:
-        import numpy as np
-
-        from turnmark.evaluation.scores.cluster_statistics import intervals
-
         if not samples and not (headline and self._rankings):
             return {}
         indices = np.array(samples, dtype=np.uint32)
@@ -219,8 +221,6 @@ class ScoreTally:
 
     def _pairs(self, samples: Ints, first: str, second: str) -> tuple[Floats, Floats]:
         """Return the values of two metrics over the samples that have both."""
-        import numpy as np
-
         codes, pairs = (self._names[first], self._names[second]), list[tuple[float, float]]()
         for sample in samples.tolist():
             lines = range(self._ends[sample - 1] if sample else 0, self._ends[sample])
@@ -237,10 +237,6 @@ class ScoreTally:
 
     def _means(self, samples: Ints) -> Iterator[tuple[str, _Counts]]:
         """Yield every metric of these samples, in order of first use."""
-        import numpy as np
-
-        from turnmark.evaluation.scores.cluster_statistics import mean_statistic
-
         if not self._metric:
             return
         ends = np.frombuffer(self._ends, dtype=np.uint64).astype(np.int64)
@@ -268,8 +264,6 @@ class ScoreTally:
 
     def _areas(self, samples: Ints | None) -> Iterator[tuple[str, _Counts]]:
         """Yield every ranked metric of these samples (None: of all), in order of first use."""
-        import numpy as np
-
         clusters = np.frombuffer(self._cluster, dtype=np.uint32)
         repeats = np.frombuffer(self._repeat, dtype=np.uint32)
         areas: list[tuple[int, str, _Counts]] = []
@@ -301,8 +295,6 @@ class ScoreTally:
 
 
 def _area_of(positive: Bools, scores: Floats, clusters: Ints, rows: Bools) -> ClusterStatistic | None:
-    from turnmark.evaluation.scores.cluster_statistics import auroc_statistic
-
     return auroc_statistic(positive[rows], scores[rows], clusters[rows]) if rows.any() else None
 
 

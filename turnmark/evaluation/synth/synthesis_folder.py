@@ -21,8 +21,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from turnmark.core.home import write_atomic
@@ -37,10 +39,6 @@ from turnmark.evaluation.storage.run_folder import OutputFolder, open_folder
 from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.search.opened_index import StoredIndex
 from turnmark.retrieval.types import Hit, Query, Retriever
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 T = TypeVar("T", bound=Record)
 ITEMS, REJECTS, ATTEMPTS = "items.jsonl", "rejects.jsonl", "attempts.jsonl"
@@ -330,8 +328,6 @@ class Duplicates:
 
     def twin_of(self, item: SynthItem) -> str | None:
         """Return the id of the item that this one duplicates. If there is none, remember the item and return None."""
-        import numpy as np
-
         if self._embed is None:
             return None
         vector = self._embed([item.key])[0]

@@ -13,8 +13,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from turnmark.evaluation.scores.cluster_statistics import MIN_CLUSTERS
-
 TABLES_MODULE = "turnmark.evaluation.benchmarks"
 
 
@@ -97,5 +95,7 @@ def name_clusters(benchmark: str = "", count: int = 2) -> str:
 
 def no_interval(count: int, benchmark: str = "") -> str:
     """Return the note of a report if all samples are in so few clusters that there is no interval and no test."""
+    from turnmark.evaluation.scores.cluster_statistics import MIN_CLUSTERS
+
     number = "one" if count == 1 else str(count)
     return f"{number} {name_clusters(benchmark, count)}: no interval, which takes at least {MIN_CLUSTERS}"
