@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from turnmark.assistant.llm.generators.registry import open_generator
 from turnmark.assistant.types import Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
@@ -315,8 +316,6 @@ def _write_questions(checked: CheckPlan, wanted: int) -> tuple[SynthReport | Non
     synth = synth_request(request, wanted, folder)
     stored = stored_manifest(folder, SynthManifest)
     if stored is not None and stored.ended is not None and index_questions.has_questions(folder):
-        from turnmark.assistant.llm.generators.registry import open_generator
-
         generator = open_generator(request.assistant.generator)
         if generator is not None and stored.specs["generator"] != generator.name:
             return None, False

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from turnmark.core.untrusted import ellipsize
 from turnmark.evaluation.comparison.paired_statistics import Change, MetricComparison
 from turnmark.evaluation.comparison.run_comparison import SIGNIFICANCE_LEVEL, RunComparison
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.records import Summary
-from turnmark.evaluation.report import tables
+from turnmark.evaluation.report import output_formats, tables
 from turnmark.evaluation.report.finished_runs import read_run
+from turnmark.evaluation.report.html_page import render_page
+from turnmark.evaluation.report.output_formats import show_report
 from turnmark.evaluation.report.overview import ReportSection, fold_tables
 from turnmark.evaluation.report.paper_comparison import is_over_other_documents, paper_tables
 from turnmark.evaluation.report.tables import Column, Mark, MarkKind, PartValue, ReportRow, Table
 from turnmark.evaluation.tasks.declarations import name_clusters
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 MAX_BREAKDOWN_METRICS = 3
 """Maximum metrics of the breakdowns in a file."""
@@ -35,22 +35,16 @@ _LEGEND = (
 
 def show_comparison(comparison: RunComparison, console: Console) -> None:
     """Print a comparison. Works at 80 columns."""
-    from turnmark.evaluation.report.output_formats import show_report
-
     show_report(describe(comparison, 1), console)
 
 
 def comparison_markdown(comparison: RunComparison) -> str:
     """Return the content of a Markdown file; ends with a newline."""
-    from turnmark.evaluation.report import output_formats
-
     return output_formats.markdown([describe(comparison, MAX_BREAKDOWN_METRICS)])
 
 
 def comparison_page(comparison: RunComparison) -> str:
     """Return a self-contained page without scripts, with the answers of the samples that changed most."""
-    from turnmark.evaluation.report.html_page import render_page
-
     document = describe(comparison, MAX_BREAKDOWN_METRICS, apart=True)
     changed = []
     for sample in comparison.changed:

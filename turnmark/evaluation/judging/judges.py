@@ -6,8 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.llm.generators.registry import open_generator
+from turnmark.assistant.llm.generators.response_cache import CachedGenerator, with_cache
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.specs import Spec, parse_spec
+from turnmark.evaluation.judging.bertscore import bert_rubrics, open_bert
+from turnmark.evaluation.judging.embedded_judge import NoModel
+from turnmark.evaluation.judging.ragas import ragas_rubrics
 from turnmark.evaluation.judging.rubrics import BERT_METRICS, EMBEDDED_JUDGE
 from turnmark.evaluation.model_names import RAGAS
 from turnmark.evaluation.tasks.declarations import JudgePreset, benchmarks
@@ -51,8 +56,6 @@ class Judge:
 
     def for_try(self, times: int) -> Generator:
         """Return the generator to use after `times` failed tries; each try has its own cache entry."""
-        from turnmark.assistant.llm.generators.response_cache import CachedGenerator, with_cache
-
         if not isinstance(self.generator, CachedGenerator):
             return self.generator
         return with_cache(self.generator, times)
@@ -138,8 +141,6 @@ def _panel(spec: Spec, preset: JudgePreset) -> list[Judge]:
 
 def missing_bertscore() -> str | None:
     """Return why the published model of BERTScore cannot be used on this machine, or None if it can."""
-    from turnmark.evaluation.judging.bertscore import open_bert
-
     try:
         open_bert()
     except TurnmarkError as error:
@@ -169,8 +170,6 @@ def _split_metrics(spec: Spec) -> tuple[Spec, frozenset[str] | None]:
 
 
 def _single(spec: Spec, metrics: frozenset[str] | None) -> Judge:
-    from turnmark.assistant.llm.generators.registry import open_generator
-
     if spec.name in (EMBEDDED_JUDGE, BERTSCORE):
         return _without_model(spec, metrics)
     if spec.name == RAGAS:
@@ -185,9 +184,6 @@ def _single(spec: Spec, metrics: frozenset[str] | None) -> Judge:
 
 
 def _without_model(spec: Spec, metrics: frozenset[str] | None) -> Judge:
-    from turnmark.evaluation.judging.bertscore import bert_rubrics, open_bert
-    from turnmark.evaluation.judging.embedded_judge import NoModel
-
     if spec.url or spec.options or (spec.name == EMBEDDED_JUDGE and spec.argument):
         forms = EMBEDDED_JUDGE if spec.name == EMBEDDED_JUDGE else "bertscore, bertscore:minilm or bertscore:FOLDER"
         raise RequestError(f"write {forms}; its only option is {METRICS}=NAME,…")
@@ -200,8 +196,6 @@ def _without_model(spec: Spec, metrics: frozenset[str] | None) -> Judge:
 
 def _ragas(spec: Spec, metrics: frozenset[str] | None) -> Judge:
     """Return a judge `ragas:JUDGE`: the package ragas asks one of our judges."""
-    from turnmark.evaluation.judging.ragas import ragas_rubrics
-
     if not spec.argument:
         raise RequestError("write ragas:JUDGE, e.g. ragas:openai:gpt-4o-mini@URL")
     inner = parse_spec(spec.argument)

@@ -19,6 +19,7 @@ from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.tasks.items import Case
 from turnmark.evaluation.tasks.rubric import Ask, Outcome, Rubric
+from turnmark.retrieval.embedding.embedders import languages_of
 
 T = TypeVar("T", bound=BaseModel)
 BERT_METRICS = ("bert_recall", "bert_k_precision", "rb_alg")
@@ -201,8 +202,6 @@ def unless_unreadable(embedder: str, without: Callable[[Case], str | None]) -> C
 
     The cosines of an English embedder are as high for any two Chinese sentences as for two that say the same.
     """
-    from turnmark.retrieval.embedding.embedders import languages_of
-
     known = languages_of(embedder)
 
     def without_readable(case: Case) -> str | None:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.types import Usage
 from turnmark.evaluation.records import RunManifest
 from turnmark.evaluation.storage.run_folder import RunFolder
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.request import EvalRequest, select_items
 from turnmark.evaluation.tasks.task import Task
-
-if TYPE_CHECKING:
-    from turnmark.assistant.llm.calls.protocols import Generator
-    from turnmark.assistant.types import Usage
-    from turnmark.retrieval.types import Retriever
+from turnmark.retrieval.types import Retriever
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.generators.registry import GENERATORS, open_generator
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.turn.components import AssistantParts
@@ -41,10 +41,6 @@ from turnmark.retrieval.embedding.embedders import EMBEDDERS
 from turnmark.retrieval.search.rerankers import reranker_weights
 from turnmark.retrieval.search.retriever_factory import build_settings
 from turnmark.retrieval.search.retriever_kinds import RETRIEVERS
-
-if TYPE_CHECKING:
-    from turnmark.assistant.llm.calls.protocols import Generator
-
 
 PACKAGES = ("pytrec_eval-terrier", "rapidfuzz", "numpy", "openvino", "tokenizers", "bm25s", "PyStemmer")
 """Packages whose versions may change a result, besides Turnmark."""

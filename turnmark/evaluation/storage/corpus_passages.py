@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.core.errors import RequestError
@@ -17,11 +17,11 @@ from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.records import ContextRef
 from turnmark.evaluation.storage.predictions import read_lists, read_runs
 from turnmark.retrieval.collection import Collection
+from turnmark.retrieval.index.build import corpus_index
 from turnmark.retrieval.ranking.fusion import RankAndScore
+from turnmark.retrieval.search.retriever_factory import build_settings, open_retriever
+from turnmark.retrieval.storage.manifest import BuildSettings, Manifest
 from turnmark.retrieval.types import Hit, Query, Retriever, RetrieverWrapper
-
-if TYPE_CHECKING:
-    from turnmark.retrieval.storage.manifest import BuildSettings, Manifest
 
 HIDDEN_SUFFIX = "#hidden"
 """Suffix of the id of a task whose relevant passages are hidden (`--counterfactual`)."""
@@ -229,9 +229,6 @@ def is_official(path: Path) -> bool:
 
 def open_corpus(corpus: Path, retriever: str, embedder: str) -> tuple[Retriever, str]:
     """Open a retriever over a passage file; return it with the index's fingerprint. A missing index is built."""
-    from turnmark.retrieval.index.build import corpus_index
-    from turnmark.retrieval.search.retriever_factory import build_settings, open_retriever
-
     index = corpus_index(corpus, retriever, embedder)
     settings = build_settings(retriever, embedder)
     opened_retriever = open_retriever(retriever, index)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from pydantic import BaseModel
 
@@ -25,9 +25,7 @@ from turnmark.evaluation.benchmark_files import benchmark_files
 from turnmark.evaluation.synth.request import syntheses
 from turnmark.evaluation.synth.synthesis_folder import IndexSource, Reject, SynthItem
 from turnmark.evaluation.tasks.declarations import load
-
-if TYPE_CHECKING:
-    from turnmark.retrieval.embedding.embedders import SharedEmbed
+from turnmark.retrieval.embedding.embedders import SharedEmbed
 
 T = TypeVar("T", bound=BaseModel)
 

@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from turnmark.assistant.llm.calls.ledger import Ledger, price_in
 from turnmark.assistant.llm.calls.prices import load_prices, parse_budget, price_of
 from turnmark.assistant.llm.calls.protocols import Generator, traits_of
+from turnmark.assistant.llm.generators.registry import open_generator
+from turnmark.assistant.llm.generators.response_cache import with_cache
 from turnmark.assistant.llm.prompts.prompt_files import check_prompts
 from turnmark.assistant.types import Usage
 from turnmark.core.console import NoProgress, Progress, shown_progress
@@ -25,6 +26,7 @@ from turnmark.evaluation.records import Sample
 from turnmark.evaluation.runs.sample_scheduler import Limits, RunOutcome, SampleJob, generate
 from turnmark.evaluation.storage.journal import SampleJournal
 from turnmark.evaluation.storage.run_folder import check_folder, default_folder, now, package_versions, version_of
+from turnmark.evaluation.synth.request import SynthRequest
 from turnmark.evaluation.synth.review import Reviews, check_reviews, read_reviews, rejections
 from turnmark.evaluation.synth.synthesis_attempt import (
     EMBEDDER,
@@ -47,9 +49,9 @@ from turnmark.evaluation.synth.synthesis_folder import (
 )
 from turnmark.evaluation.tasks.items import Item
 from turnmark.evaluation.tasks.request import allowed_failures, command_line
-
-if TYPE_CHECKING:
-    from turnmark.evaluation.synth.request import SynthRequest
+from turnmark.retrieval.embedding.embedders import shared_embedder
+from turnmark.retrieval.search.opened_index import open_index
+from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
 
 ATTEMPT_SECONDS = 600.0
 """Deadline of one attempt with all of its calls."""
@@ -83,8 +85,6 @@ def plan_synthesis(request: SynthRequest, synthesis: Synthesis, errors: ErrorCol
     Raises:
         RequestError: all mistakes, including those already in `errors`.
     """
-    from turnmark.retrieval.embedding.embedders import shared_embedder
-
     generator = _writer(request, errors)
     judge = _model("--judge", request.judge, errors) if request.judge else None
     errors.collect(check_prompts, request.prompts, PROMPTS)
@@ -132,9 +132,6 @@ def _writer(request: SynthRequest, errors: ErrorCollector) -> Generator | None:
 
 def _model(flag: str, spec: str, errors: ErrorCollector) -> Generator | None:
     """Open a language model with the response cache, so that a resumed attempt does not pay twice."""
-    from turnmark.assistant.llm.generators.registry import open_generator
-    from turnmark.assistant.llm.generators.response_cache import with_cache
-
     if spec.partition("?")[0] in ("extractive", "embedded"):
         lacking = "cannot write questions" if flag == "--generator" else "cannot tell question types apart"
         errors.add(f"{flag} {spec}: the embedded forms {lacking}; name a language model")
@@ -156,9 +153,6 @@ def _open_ledger(request: SynthRequest, samples: SampleJournal | None = None) ->
 
 def _source(request: SynthRequest, name: str) -> tuple[str, IndexSource]:
     """Open the index; return the spec of its retriever, and the documents."""
-    from turnmark.retrieval.search.opened_index import open_index
-    from turnmark.retrieval.search.retriever_factory import default_retriever, open_retriever
-
     if request.index is None:
         raise RequestError(f"synth {name}: --index names the documents to make data from (turnmark index list)")
     index = open_index(request.index)

@@ -28,7 +28,9 @@ from turnmark.assistant.turn.assistant import Assistant
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.jsonl_rows import Source
 from turnmark.corpora.types import Passage, Problem
+from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import CorpusUsed, DataUsed, Metrics, Sample
+from turnmark.evaluation.scores.published_results import PublishedFact
 from turnmark.evaluation.scores.score_tally import RankedOutcome
 from turnmark.evaluation.storage.predictions import Answers, check_predictions
 from turnmark.evaluation.storage.run_folder import RunFolder, fingerprint
@@ -44,8 +46,6 @@ from turnmark.retrieval.search.task_passages import cut_passages, ranked_by
 from turnmark.retrieval.types import Retriever
 
 if TYPE_CHECKING:
-    from turnmark.evaluation.scores.published_results import PublishedFact
-
     Rubrics = staticmethod[[str | None, str], Sequence[Rubric]]
     """Function from the setting and the embedder's spec to the rubrics of the judges."""
 
@@ -314,6 +314,4 @@ def data_used(source: Source, files: Mapping[str, Path]) -> DataUsed:
 
 def hash_prompts(names: Sequence[str], prompts: Path | None) -> dict[str, str]:
     """Return `prompt NAME` -> hash of the prompt, for a manifest's `inputs`."""
-    from turnmark.evaluation.prompts import JUDGES
-
     return {f"prompt {name}": content for name, content in JUDGES.hashes(names, prompts).items()}

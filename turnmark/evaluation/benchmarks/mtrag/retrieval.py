@@ -21,6 +21,7 @@ from typing import cast
 
 from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError
 from turnmark.assistant.llm.calls.thread_pool import PERMANENT_FAILURES
+from turnmark.assistant.llm.generators.registry import GENERATORS
 from turnmark.assistant.steps.understand.understand_llm import MINIMAL_QUERY, MINIMAL_QUERY_SECONDS, rewrite_minimally
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.assistant.types import Search, Usage
@@ -37,6 +38,7 @@ from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource, chec
 from turnmark.evaluation.benchmarks.mtrag.options import MAX_CUTOFF, RetrievalOptions
 from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
 from turnmark.evaluation.metric_style import MetricStyle
+from turnmark.evaluation.prompts import own_prompts
 from turnmark.evaluation.records import ContextRef, CorpusUsed, Sample
 from turnmark.evaluation.storage.predictions import Answers, format_trec, note_ties, read_runs, sort_passages
 from turnmark.evaluation.storage.run_folder import RunFolder
@@ -212,9 +214,6 @@ class Retrieval(Task):
 
     def _open_generator(self) -> None:
         """Record the generator, its prompts and the deadline of a rewrite."""
-        from turnmark.assistant.llm.generators.registry import GENERATORS
-        from turnmark.evaluation.prompts import own_prompts
-
         request = self.request
         with suppress(RequestError):  # reported when the flags are checked
             self.specs = {**self.specs, "generator": str(GENERATORS.check(request.assistant.generator))}
