@@ -32,7 +32,7 @@ from turnmark.evaluation.check.request import CheckRequest
 from turnmark.evaluation.storage.run_folder import now
 from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.evaluation.tune.tries import TriedSetting, changed_settings, read_tries
-from turnmark.evaluation.tune.verdict import Comparison, compare_gains, in_search_half
+from turnmark.evaluation.tune.verdict import GainComparison, compare_gains, in_search_half
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.tuned_settings import TunedSettings, words_of, write_tuned_settings
 
@@ -45,7 +45,7 @@ FIRST_SHARE = 1 / 3
 """Share of the search half that every setting answers; the rest is only for those that are not clearly worse on it."""
 
 
-class TriedSettings(Comparison):
+class TriedSettings(GainComparison):
     """A configuration of the assistant, compared with the one before it or, on the test half, with the default."""
 
     settings: Mapping[str, Any] = Field(description="fields that differ from the default -> value")

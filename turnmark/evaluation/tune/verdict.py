@@ -32,7 +32,7 @@ MIN_DOCUMENTS = 20
 STRETCH_CHARACTERS = 20_000
 
 
-class Comparison(Record):
+class GainComparison(Record):
     """A configuration's gain, and its difference from the default."""
 
     gain: float = Field(description="mean gain over the questions, 0 to 1")
@@ -46,7 +46,7 @@ class Comparison(Record):
         return self.ci95 is not None and self.ci95[0] > 0 and self.p_holm is not None and self.p_holm < MAX_P
 
 
-class TriedChoice(Comparison):
+class TriedChoice(GainComparison):
     """A configuration of the search, compared with the default."""
 
     choice: SearchChoice
@@ -97,7 +97,7 @@ def compare_choices(
     return [TriedChoice(choice=choices[number], **dict(one)) for number, one in zip(numbers, compared, strict=True)]
 
 
-def compare_gains(default: Floats, others: Floats, units: Sequence[str], seed: int) -> list[Comparison]:
+def compare_gains(default: Floats, others: Floats, units: Sequence[str], seed: int) -> list[GainComparison]:
     """Compare the gains of some configurations with those of the default, with p corrected over them.
 
     Args:
@@ -111,7 +111,7 @@ def compare_gains(default: Floats, others: Floats, units: Sequence[str], seed: i
     statistics = [_difference(default, gains, clusters) for gains in others]
     corrected = holm(permutation_tests(statistics, seed))
     return [
-        Comparison(
+        GainComparison(
             gain=float(gains.mean()),
             difference=statistic.value,
             ci95=interval,
