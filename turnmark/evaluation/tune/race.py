@@ -15,7 +15,7 @@ from pydantic import Field
 from turnmark.core.record import Record
 from turnmark.evaluation.tune.contenders import MAX_BUILT_PASSAGES, Contender, find_contenders, forecast_builds
 from turnmark.evaluation.tune.rankings import SearchChoice
-from turnmark.evaluation.tune.verdict import Comparison, compare_gains
+from turnmark.evaluation.tune.verdict import GainComparison, compare_gains
 from turnmark.retrieval.search.opened_index import StoredIndex
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ Measure = Callable[[Contender, "Bools"], "tuple[Sequence[SearchChoice], Floats]"
 """A function that returns the configurations of a contender, and their gains for the questions of a mask."""
 
 
-class TriedContender(Comparison):
+class TriedContender(GainComparison):
     """A contender with its best configuration, and its difference from the default."""
 
     contender: Contender

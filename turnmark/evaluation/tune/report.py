@@ -12,7 +12,7 @@ from turnmark.core.untrusted import rich_line
 from turnmark.evaluation.tune.gains import BUDGET_CHARACTERS
 from turnmark.evaluation.tune.race import TriedContender
 from turnmark.evaluation.tune.tune_run import TuneForecast, TuneResult
-from turnmark.evaluation.tune.verdict import Comparison, TriedChoice
+from turnmark.evaluation.tune.verdict import GainComparison, TriedChoice
 
 KIND_TEXTS = {
     "sentence": "sentences left out of their passages",
@@ -104,7 +104,7 @@ _COMPARED = ("gain", "change", "95%", "p")
 """Heads of the columns that `_compared` returns."""
 
 
-def _compared(one: Comparison) -> tuple[str, ...]:
+def _compared(one: GainComparison) -> tuple[str, ...]:
     interval = f"{one.ci95[0]:+.3f} to {one.ci95[1]:+.3f}" if one.ci95 else "–"
     p = "" if one.p_holm is None else f"{one.p_holm:.3f}"
     return f"{one.gain:.3f}", f"{one.difference:+.3f}", interval, p

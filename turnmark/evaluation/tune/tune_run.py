@@ -50,7 +50,7 @@ from turnmark.evaluation.tune.rankings import (
 from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.evaluation.tune.searches import queries_of
 from turnmark.evaluation.tune.verdict import (
-    Comparison,
+    GainComparison,
     TriedChoice,
     choose_finalists,
     compare_choices,
@@ -353,7 +353,7 @@ def _race_of(plan: TunePlan, count: int, progress: Progress) -> RacePlan:
     return race
 
 
-def _tuned(plan: TunePlan, result: TuneResult, winner: Comparison) -> TunedSearch:
+def _tuned(plan: TunePlan, result: TuneResult, winner: GainComparison) -> TunedSearch:
     assert winner.ci95 is not None, "without an interval nothing is better"
     return TunedSearch(
         retriever=result.proposed,
