@@ -98,7 +98,7 @@ def test_vector_does_not_depend_on_its_batch(precision, models, monkeypatch):
             patch.setattr(openvino_runner, "MAX_SINGLE_BATCH_TOKENS", 0)
             assert (embedder.encode(texts, role) == alone).all()
         assert (few[0][1][3] == embedder.encode_both(texts[3:4], role)[1][0]).all()
-    if precision == "int8":
+    if precision == "int8" and backends.cpu_has_vnni():  # without, sums overflow, and no passage is embedded in it
         exact = running("minilm", "torch", "fp32")
         readme = (ROOT / "README.md").read_text(encoding="utf-8")
         pieces = [readme[start : start + 600] for start in range(0, 6000, 600)]

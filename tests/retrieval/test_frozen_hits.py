@@ -26,8 +26,9 @@ FROZEN = Path(__file__).parent / "data" / "frozen_hits.jsonl"
 RETRIEVERS = ("bm25", "dense", "hybrid", "conversational?rerank=none", "conversational")
 QUERIES = 120
 DEPTH = 10
-TOLERANCE = 1e-4
-"""Relative tolerance of scores: in fp32 processors differ in the last bits. Ids are compared exactly."""
+TOLERANCE = 1e-3
+"""Relative tolerance of scores: in fp32 processors differ in the last bits, so that a number of a stored vector may be
+rounded to the next of its 8-bit steps. Ids are compared exactly."""
 
 
 def write_corpus(path: Path) -> Path:

@@ -52,6 +52,16 @@ def print_result(value: Any, as_json: bool, draw: Callable[[Console], object]) -
     draw(Console())
 
 
+@contextmanager
+def kept_on_interrupt(what: str) -> Iterator[None]:
+    """Say on Ctrl-C which work is kept."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        notify(f"{what}; the same command continues")
+        raise
+
+
 def print_lines(lines: Iterable[str], console: Console) -> None:
     """Print untrusted lines; the terminal wraps long ones, so that they can be copied."""
     from turnmark.core.untrusted import rich_line

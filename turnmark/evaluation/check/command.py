@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 import typer
 
 from turnmark.assistant.config import with_index, with_tuned_settings, without_index
-from turnmark.core.console import notify, print_result
+from turnmark.core.console import kept_on_interrupt, notify, print_result
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import RequestCommand, command_from
 from turnmark.evaluation.check.request import CheckRequest
@@ -43,7 +41,7 @@ def _check_index(request: CheckRequest, errors: ErrorCollector) -> None:
         if name in request.typed:
             errors.add(f"--{name.replace('_', '-')} needs --questions FILE")
     checked = plan_check(request, errors)
-    with _kept(f"the results so far are in {checked.out}"):
+    with kept_on_interrupt(f"the results so far are in {checked.out}"):
         result, gave_up = run_check(checked)
     print_result(result.model_dump(mode="json"), request.as_json, partial(show_check, result))
     if gave_up:
@@ -57,7 +55,7 @@ def _check_questions(request: CheckRequest, errors: ErrorCollector) -> None:
     from turnmark.evaluation.check.own_questions.questions_report import show_questions
 
     checked = plan_questions(request, errors)
-    with _kept(f"the replies so far are in {checked.plan.folder}"):
+    with kept_on_interrupt(f"the replies so far are in {checked.plan.folder}"):
         result, gave_up = run_questions(checked)
     if request.junit is not None:
         write_junit(result, request.junit)
@@ -75,21 +73,11 @@ def _check_users(request: CheckRequest, errors: ErrorCollector) -> None:
     from turnmark.evaluation.check.simulation.users_report import show_users
 
     plan = plan_users(request, errors)
-    with _kept(f"the conversations so far are in {plan.folder}"):
+    with kept_on_interrupt(f"the conversations so far are in {plan.folder}"):
         result, gave_up = run_users(request, plan)
     print_result(result.model_dump(mode="json"), request.as_json, partial(show_users, result))
     if gave_up:
         raise TurnmarkError("conversations failed; the same command tries them again")
-
-
-@contextmanager
-def _kept(what: str) -> Iterator[None]:
-    """Say on Ctrl-C that the finished work is kept."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        notify(f"{what}; the same command continues")
-        raise
 
 
 def _draft_questions(request: CheckRequest, errors: ErrorCollector) -> None:

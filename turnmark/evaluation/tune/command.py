@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from turnmark.core.console import notify, print_json, shown_progress
+from turnmark.core.console import kept_on_interrupt, print_json, print_result, shown_progress
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import RequestCommand, command_from
-from turnmark.core.record import Record
 from turnmark.core.untrusted import one_line
 from turnmark.evaluation.tune.request import TuneRequest
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-R = TypeVar("R", bound=Record)
 
 
 def run(request: TuneRequest, errors: ErrorCollector) -> None:
@@ -47,11 +39,12 @@ def _tune(request: TuneRequest, errors: ErrorCollector) -> None:
 
     plan = plan_tune(request, errors)
     if request.dry_run:
-        _print(request, forecast(plan), show_forecast)
+        expected = forecast(plan)
+        print_result(expected.model_dump(mode="json"), request.as_json, partial(show_forecast, expected))
         return
-    with _kept(plan.out), shown_progress() as progress:
+    with kept_on_interrupt(f"what was measured is in {plan.out}"), shown_progress() as progress:
         result = run_tune(plan, progress)
-    _print(request, result, show_result)
+    print_result(result.model_dump(mode="json"), request.as_json, partial(show_result, result))
 
 
 def _try_settings(request: TuneRequest, errors: ErrorCollector) -> None:
@@ -61,31 +54,12 @@ def _try_settings(request: TuneRequest, errors: ErrorCollector) -> None:
 
     plan = plan_tries(request, errors)
     if request.dry_run:
-        _print(request, forecast_tries(plan), show_tries_forecast)
+        expected = forecast_tries(plan)
+        print_result(expected.model_dump(mode="json"), request.as_json, partial(show_tries_forecast, expected))
         return
-    with _kept(plan.out):
+    with kept_on_interrupt(f"what was measured is in {plan.out}"):
         result = run_tries(plan)
-    _print(request, result, show_tries)
-
-
-@contextmanager
-def _kept(out: Path) -> Iterator[None]:
-    """Say on Ctrl-C that the finished work is kept."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        notify(f"what was measured is in {out}; the same command continues")
-        raise
-
-
-def _print(request: TuneRequest, result: R, show: Callable[[R, Console], None]) -> None:
-    """Print a result as JSON or on the screen."""
-    if request.as_json:
-        print_json(result.model_dump(mode="json"))
-    else:
-        from rich.console import Console
-
-        show(result, Console())
+    print_result(result.model_dump(mode="json"), request.as_json, partial(show_tries, result))
 
 
 def _undo(request: TuneRequest, errors: ErrorCollector) -> None:
