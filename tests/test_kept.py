@@ -97,6 +97,16 @@ def test_a_name_that_two_things_have_needs_its_kind(turnmark, kept):
     assert "'notes' may be indexes/notes or models/notes" in turnmark.refused("remove", "notes")
 
 
+@pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("", 1), ("y\n", 0)])
+def test_removing_an_index_asks_on_a_terminal(turnmark, kept, monkeypatch, answer, code):
+    monkeypatch.setattr("turnmark.retrieval.commands.stdin_is_terminal", lambda: True)
+    ran = turnmark("index", "remove", "notes", stdin=answer)
+    assert "Delete the index notes?" in ran.out + ran.err
+    assert ran.code == code
+    assert ("indexes/notes" in names(turnmark)) is bool(code)
+    assert "no index is called 'gone'" in turnmark.refused("index", "remove", "gone")
+
+
 @pytest.mark.parametrize(("answer", "left"), [("n\n", EVERYTHING), ("", EVERYTHING), ("y\n", EVERYTHING[1:])])
 def test_a_terminal_asks_for_confirmation(turnmark, kept, monkeypatch, answer, left):
     monkeypatch.setattr("turnmark.local_state.stdin_is_terminal", lambda: True)

@@ -94,6 +94,7 @@ def test_text_without_quotes_is_explained(turnmark):
     ("words", "advice"),
     [
         (["ask", "notes", "How is tea made?"], "the arguments are swapped; write 'How is tea made?' --index notes"),
+        (["ask", "nots", "How is tea made?"], "the question comes first, then the folder, but there is no folder or"),
         (["search", "notes", "tea"], "the arguments are swapped; write tea --index notes"),
         (
             ["ask", "How is tea made?", "notes"],

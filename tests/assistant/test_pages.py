@@ -22,8 +22,8 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.repl.screen import TurnView
 from turnmark.assistant.serving.added_files import AddedFiles
 from turnmark.assistant.serving.app import PAGE_SCRIPTS, make_app
-from turnmark.assistant.serving.citation_pictures import PictureRequest, cited_picture, parse_picture_request
-from turnmark.assistant.serving.request_bodies import RejectedRequest
+from turnmark.assistant.serving.citation_pictures import PictureRequest, cited_picture
+from turnmark.assistant.serving.request_bodies import RejectedRequest, parse
 from turnmark.assistant.serving.served_builds import ServedBuilds
 from turnmark.assistant.sessions.conversation import source_url
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
@@ -165,7 +165,7 @@ def test_scanned_page_is_marked_where_ocr_found_the_text(tmp_path: Path) -> None
 )
 def test_refuses_invalid_picture_requests(index: Index, parameters: dict[str, str], says: str) -> None:
     with pytest.raises(RejectedRequest) as raised:
-        cited_picture(index, parse_picture_request(parameters))
+        cited_picture(index, parse(PictureRequest.model_validate_strings, parameters))
     assert all(part in str(raised.value) for part in says.split("; "))
 
 
@@ -182,7 +182,7 @@ def test_page_requests_only_addresses_that_the_server_has(index: Index) -> None:
     models = served_models(Assistant(index))
     builds = ServedBuilds(models, lambda _: None), AddedFiles([])
     served = make_app(models, "localhost", None, lambda: None, builds=builds)
-    assert {"v1/chat/completions", "v1/document", "v1/files", "v1/build", "v1/why"} < requested
+    assert {"v1/chat/completions", "v1/document", "v1/files", "v1/build", "v1/watch", "v1/why"} < requested
     with TestClient(served, base_url="http://localhost") as client:
         answers = {path: client.get(f"/{path}?document=tyres.md").text for path in requested}
     assert [path for path, answer in answers.items() if "this address does not exist" in answer] == []

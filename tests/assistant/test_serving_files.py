@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import threading
 import time
 from collections.abc import Iterator
 from importlib.resources import files
@@ -110,6 +111,27 @@ def test_files_are_added_and_removed_only_with_the_token_and_as_bytes(client: Te
     assert client.post("/v1/files?name=x.md", content=b"x", headers=other).status_code == 403
     form = client.post("/v1/files?name=x.md", content=b"x", headers={**TOKEN, "Content-Type": "text/plain"})
     assert form.status_code == 415
+
+
+def test_folder_is_watched_while_the_switch_is_on(client: TestClient) -> None:
+    def switch(watching: object) -> object:
+        return client.post("/v1/watch", json={"watching": watching}, headers=TOKEN).json().get("watching")
+
+    def indexed() -> list[str]:
+        return [one["path"] for one in client.get("/v1/documents", headers=TOKEN).json()["data"]]
+
+    assert client.get("/v1/build", headers=TOKEN).json()["watching"] is False
+    assert switch(True) is switch(True) is client.get("/v1/build", headers=TOKEN).json()["watching"] is True
+    folder = Path(Index.open("notes").manifest.source)
+    (folder / "tea.md").write_text("# Tea\n\nGreen.\n")
+    ends = time.monotonic() + PATIENCE
+    while "tea.md" not in indexed():
+        assert time.monotonic() < ends
+        time.sleep(0.05)
+    assert switch(False) is False
+    assert not [thread for thread in threading.enumerate() if thread.name == "turnmark-watch"]
+    assert client.post("/v1/watch", json={"watching": True}).status_code == 401
+    assert client.post("/v1/watch", json={"watching": "yes"}, headers=TOKEN).status_code == 400
 
 
 def test_size_and_number_of_added_files_are_limited(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

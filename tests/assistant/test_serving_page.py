@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -644,7 +645,22 @@ def test_folder_is_asked_while_it_is_built_and_its_sources_are_opened(tmp_path, 
         focus_and_enter(page, "library")
         page.wait(lambda: "broken.pdf" in text(page, "#listed"))
         assert "not read: not a PDF" in text(page, "#listed .notes")
+        switched_watch_reads_a_new_file(page, folder)
+        assert page.run("document.documentElement.scrollWidth <= innerWidth")
     assert [line for line in page.said if "Failed to load resource" not in line] == []
+
+
+def switched_watch_reads_a_new_file(page: Page, folder: Path) -> None:
+    """Turn the switch of the open documents on, write a file, and turn it off again."""
+    assert "Watch the folders" in text(page, "#watch")
+    assert page.run("document.getElementById('watching').checked") is False
+    page.run("document.getElementById('watching').click()")
+    page.wait(lambda: page.run("build.watching"))
+    assert page.run("document.getElementById('watching').checked")
+    (folder / "buoy.md").write_text("# Buoy\n\nThe buoy is green.\n", encoding="utf-8")
+    page.wait(lambda: "Buoy" in text(page, "#listed") or page.run("listDocuments(); 0"))
+    page.run("document.getElementById('watching').click()")
+    page.wait(lambda: page.run("build.watching === false"))
 
 
 def ask_when_built(page: Page, words: str) -> None:

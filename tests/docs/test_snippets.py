@@ -16,7 +16,7 @@ from tests.docs.commandline import parsed
 from tests.docs.pages import Block, blocks
 from tests.docs.scene import Scene, inside
 from tests.served import ServerProcess, free_port
-from turnmark.assistant.serving.latest_answers import parse_rating
+from turnmark.assistant.serving.latest_answers import RatingRequest
 
 PYTHON = [block for block in blocks() if block.kind == "python"]
 TOML = [block for block in blocks() if block.kind == "toml"]
@@ -147,7 +147,7 @@ def _client_settings(path: Path) -> object:
 
 
 def _rating(path: Path) -> object:
-    return parse_rating(path.read_bytes())
+    return RatingRequest.model_validate_json(path.read_bytes())
 
 
 READERS: dict[str, Callable[[Path], object]] = {

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnmark.core.command_line import CommandGroup
-from turnmark.core.console import Progress, notify, print_json, shown_progress
+from turnmark.core.console import Progress, notify, print_json, shown_progress, stdin_is_terminal
 from turnmark.core.errors import ErrorCollector, TurnmarkError
 from turnmark.core.flags import AsJson, FlagMark, Request, RequestCommand, command_from
 from turnmark.core.untrusted import one_line, valid_text
@@ -189,6 +189,9 @@ def index_folder(
         elif swapped:
             errors.add(f"the arguments are swapped; write {shlex.quote(str(folder))} {swapped}")
             errors.raise_all()
+        elif text and " " in str(folder) and " " not in text:
+            errors.add(f"the question comes first, then the folder, but there is no folder or index {text!r}")
+            errors.raise_all()
     if Path(sources.get(searched[0], source)).resolve() != source:
         errors.add(f"the index {searched[0]!r} is of {sources[searched[0]]!r}; choose another name with --index")
     request = BuildRequest(source=source, name=searched[0], retriever=retriever, describe=describe)
@@ -358,10 +361,16 @@ def info(name: NameOrOnly = None, as_json: AsJson = False) -> None:
 
 
 @index_app.command("remove", epilog="Example: turnmark index remove notes")
-def remove(name: IndexName) -> None:
-    """Delete an index."""
+def remove(
+    name: IndexName, yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation")] = False
+) -> None:
+    """Delete an index. A terminal asks for confirmation."""
+    from turnmark.core.home import check_name
     from turnmark.retrieval.index.components import remove_index
+    from turnmark.retrieval.search.opened_index import indexes_folder
 
+    if not yes and stdin_is_terminal() and (indexes_folder() / check_name(name, "index")).is_dir():
+        typer.confirm(f"Delete the index {name}?", abort=True, err=True)
     remove_index(name)
     typer.echo(f"{name}: removed")
 

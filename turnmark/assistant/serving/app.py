@@ -19,18 +19,19 @@ from starlette.responses import StreamingResponse
 
 from turnmark.assistant.serving.access_control import Guard
 from turnmark.assistant.serving.added_files import MAX_FILE_BYTES, AddedFiles
-from turnmark.assistant.serving.citation_pictures import cited_picture, parse_picture_request
+from turnmark.assistant.serving.citation_pictures import PictureRequest, cited_picture
 from turnmark.assistant.serving.completions_api import ReplyForm, json_bytes, json_response, rejection_response
 from turnmark.assistant.serving.document_views import describe_documents, explain_file, read_document
-from turnmark.assistant.serving.latest_answers import RatedAnswers, parse_rating
+from turnmark.assistant.serving.latest_answers import RatedAnswers, RatingRequest
 from turnmark.assistant.serving.request_bodies import (
     ChatRequest,
     RejectedRequest,
+    parse,
     parse_request,
     parse_response_request,
 )
 from turnmark.assistant.serving.responses_api import ResponseForm
-from turnmark.assistant.serving.served_builds import ServedBuilds
+from turnmark.assistant.serving.served_builds import ServedBuilds, WatchRequest
 from turnmark.assistant.serving.served_models import ServedModel, ServedModels
 from turnmark.assistant.sessions.export import list_rows
 from turnmark.assistant.types import Reply
@@ -143,7 +144,7 @@ def _add_page_routes(app: FastAPI, models: ServedModels, rated: RatedAnswers) ->
     @app.get("/v1/picture")
     async def picture(request: Request) -> Response:
         parameters = {name: value for name, value in request.query_params.items() if name != "model"}
-        picture_request = parse_picture_request(parameters)
+        picture_request = parse(PictureRequest.model_validate_strings, parameters)
         content, media_type = await run_in_threadpool(cited_picture, index(request), picture_request)
         return Response(content, media_type=media_type)
 
@@ -160,7 +161,7 @@ def _add_page_routes(app: FastAPI, models: ServedModels, rated: RatedAnswers) ->
 
     @app.post("/v1/ratings")
     async def rate(request: Request) -> Response:
-        rating = parse_rating(await _read_body(request))
+        rating = parse(RatingRequest.model_validate_json, await _read_body(request))
         try:
             return json_response({"object": "rating", "session": await run_in_threadpool(rated.rate, rating)})
         except TurnmarkError as error:
@@ -175,9 +176,9 @@ def _add_build_routes(app: FastAPI, models: ServedModels, builds: ServedBuilds, 
 
     @app.get("/v1/build")
     async def state() -> Response:
-        files = await run_in_threadpool(added.names)
+        files, watching = await run_in_threadpool(lambda: (added.names(), builds.is_watching))
         about = {"index": added.index, "files": files, "suffixes": sorted(readers()), "max_bytes": MAX_FILE_BYTES}
-        return json_response({"object": "build", **builds.state().model_dump(), "added": about})
+        return json_response({"object": "build", **builds.state().model_dump(), "watching": watching, "added": about})
 
     @app.post("/v1/build")
     async def update(request: Request) -> Response:
@@ -185,6 +186,12 @@ def _add_build_routes(app: FastAPI, models: ServedModels, builds: ServedBuilds, 
         for part in models.indexes.parts():
             builds.order(part.name, partial(build_again, part.manifest))
         return json_response({"object": "build", **builds.state().model_dump()})
+
+    @app.post("/v1/watch")
+    async def watch(request: Request) -> Response:
+        wanted = parse(WatchRequest.model_validate_json, await _read_body(request))
+        await run_in_threadpool(builds.watch, wanted.watching)
+        return json_response({"object": "watch", "watching": await run_in_threadpool(lambda: builds.is_watching)})
 
     @app.post("/v1/files")
     async def add(request: Request) -> Response:

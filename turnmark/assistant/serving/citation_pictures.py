@@ -5,12 +5,11 @@ Only files of the index are opened. A client names a document and the hash of a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
-from turnmark.assistant.serving.request_bodies import RejectedRequest, rejection_of
+from turnmark.assistant.serving.request_bodies import RejectedRequest
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
 from turnmark.corpora.readers import Unreadable, draw_page
@@ -42,14 +41,6 @@ class ServedPicture(NamedTuple):
 
     content: bytes
     media_type: str
-
-
-def parse_picture_request(parameters: Mapping[str, str]) -> PictureRequest:
-    """Parse the query parameters of a request; raise `RejectedRequest` with every mistake."""
-    try:
-        return PictureRequest.model_validate_strings(dict(parameters))
-    except ValidationError as error:
-        raise rejection_of(error) from error
 
 
 def cited_picture(index: Index, request: PictureRequest) -> ServedPicture:

@@ -11,10 +11,10 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from turnmark.assistant.config import AssistantConfig
-from turnmark.assistant.serving.request_bodies import RejectedRequest, rejection_of
+from turnmark.assistant.serving.request_bodies import RejectedRequest
 from turnmark.assistant.sessions.conversation import Rating, SessionBegan, TurnAnswered, TurnRated
 from turnmark.assistant.sessions.session_files import ChatSession, new_session, resume_session, session_names
 from turnmark.assistant.types import AnswerMessage, Reply
@@ -71,14 +71,6 @@ class RatingRequest(Record):
         default=(), max_length=_MAX_EARLIER_ANSWERS, description="ids of the earlier completions of the conversation"
     )
     rating: Rating
-
-
-def parse_rating(body: bytes) -> RatingRequest:
-    """Parse the body of a rating; raise `RejectedRequest` with every mistake."""
-    try:
-        return RatingRequest.model_validate_json(body)
-    except ValidationError as error:
-        raise rejection_of(error) from error
 
 
 class RatedAnswers:

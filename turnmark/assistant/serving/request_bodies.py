@@ -7,7 +7,7 @@ them. A request for any kind of reply but text is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -53,13 +53,6 @@ class RejectedRequest(Exception):
         self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
         super().__init__("; ".join(self.problems))
         self.param, self.status, self.code = param, status, code
-
-
-def rejection_of(error: ValidationError) -> RejectedRequest:
-    """Return the rejection of a malformed request with all of its mistakes, each with the field that it is in."""
-    mistakes = error.errors(include_url=False, include_input=False)
-    problems = [": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in mistakes]
-    return RejectedRequest(problems)
 
 
 class ChatRequest(Record):
@@ -234,12 +227,13 @@ class _ResponseBody(_RequestObject):
         return self
 
 
-B = TypeVar("B", _CompletionBody, _ResponseBody)
+B = TypeVar("B", bound=BaseModel)
+G = TypeVar("G")
 
 
 def parse_request(body: bytes) -> ChatRequest:
     """Parse a JSON request body of chat completions; raise `RejectedRequest` with every mistake."""
-    request = _validate(_CompletionBody, body)
+    request = parse(_CompletionBody.model_validate_json, body)
     ignored = [name for name in _IGNORED_OPTIONS if getattr(request, name) is not None]
     chat_request = _to_chat_request(request, "messages", request.messages, ignored)
     options = request.stream_options
@@ -248,15 +242,15 @@ def parse_request(body: bytes) -> ChatRequest:
 
 def parse_response_request(body: bytes) -> ChatRequest:
     """Parse a JSON request body of responses, as `parse_request` does."""
-    request = _validate(_ResponseBody, body)
+    request = parse(_ResponseBody.model_validate_json, body)
     ignored = [name for name in ("text", "tool_choice", "top_logprobs") if getattr(request, name) is not None]
     return _to_chat_request(request, "input", request.input, ignored)
 
 
-def _validate(kind: type[B], body: bytes) -> B:
-    """Parse a request body; raise `RejectedRequest` with every mistake."""
+def parse(validate: Callable[[G], B], given: G) -> B:
+    """Return the record of what a client sent; raise `RejectedRequest` with every mistake."""
     try:
-        return kind.model_validate_json(body)
+        return validate(given)
     except ValidationError as error:
         problems: list[str] = []
         for mistake in error.errors():

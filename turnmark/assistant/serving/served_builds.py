@@ -5,8 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal
+
+from pydantic import Field
 
 from turnmark.assistant.repl.background_build import STATUS_SECONDS, BackgroundBuild, BuildStopped
 from turnmark.assistant.serving.served_models import ServedModels
@@ -19,6 +22,7 @@ from turnmark.retrieval.commands import build_counts, build_notes
 from turnmark.retrieval.index.build import BuildReport
 from turnmark.retrieval.index.components import remove_index
 from turnmark.retrieval.index.folder_watch import Watches
+from turnmark.retrieval.search.opened_index import StoredIndex
 
 QUIET_SECONDS = 1.0
 """Time without another order after which a build begins, so that files that arrive together are indexed together."""
@@ -35,12 +39,18 @@ class BuildState(Record):
     notes: tuple[str, ...] = ()
 
 
+class WatchRequest(Record):
+    """Whether the folders of the served indexes are to be watched."""
+
+    watching: bool = Field(strict=True)
+
+
 class ServedBuilds:
     """Carries out the builds of a server one after the other, in a thread.
 
     Args:
         say: called in that thread with each line for the terminal.
-        watches: whether the folder of each index is watched.
+        watches: whether the folder of each index is watched from the beginning.
     """
 
     def __init__(self, models: ServedModels, say: Callable[[str], None], watches: bool = False) -> None:
@@ -52,12 +62,28 @@ class ServedBuilds:
         self._current: tuple[str, BackgroundBuild | None] | None = None
         self._last = BuildState(state="idle")
         self._watches: dict[str, Watches] | None = {} if watches else None
+        """The watch of each index, or None if the switch is off."""
+        self._switching = threading.Lock()
         self._thread = threading.Thread(target=self._work, name="turnmark-builds", daemon=True)
 
     def start(self) -> None:
         """Begin with the builds that were ordered."""
-        self._watch()
+        self._watch_new()
         self._thread.start()
+
+    @property
+    def is_watching(self) -> bool | None:
+        """Whether the folders of the indexes are watched; None if no index is of a folder."""
+        return self._watches is not None if any(map(_is_of_folder, self._models.indexes.parts())) else None
+
+    def watch(self, on: bool) -> None:
+        """Watch the folders of the indexes that are served now and later, or stop."""
+        with self._switching:
+            ended = {} if on else self._watches or {}
+            self._watches = (self._watches or {}) if on else None
+        for each in ended.values():
+            each.__exit__()
+        self._watch_new()
 
     def order(self, index: str, build: BuildOrder | None) -> None:
         """Build an index when the builds before it have ended, or remove it. The last order before that counts."""
@@ -85,8 +111,7 @@ class ServedBuilds:
         current = self._current
         if current is not None and current[1] is not None:
             current[1].stop()
-        for watch in (self._watches or {}).values():
-            watch.__exit__()
+        self.watch(False)
 
     def _work(self) -> None:
         while (name := self._orders.get()) and not self._closed.is_set():
@@ -101,7 +126,7 @@ class ServedBuilds:
                 self._current, self._last = None, last
             for line in filter(None, (*last.notes, last.text)):
                 self._say(line)
-            self._watch()
+            self._watch_new()
 
     def _outcome(self, name: str, building: BackgroundBuild | None) -> BuildState:
         """Wait for a build, and serve the index when it can be asked; return how the build ended."""
@@ -134,11 +159,15 @@ class ServedBuilds:
             self._models.reopen([*self._models.indexes.names, name], self._say)
             self._say(f"{name} can be asked")
 
-    def _watch(self) -> None:
-        """Watch the folders of the indexes that are served and not watched yet."""
-        if self._watches is None:
-            return
-        for name in self._models.indexes.names:
-            if name not in self._watches:
-                self._watches[name] = Watches(self._models.indexes.index(name), self._say)
-                self._watches[name].__enter__()
+    def _watch_new(self) -> None:
+        """Watch the folders of the indexes that are served and not watched yet, if the switch is on."""
+        with self._switching:
+            for part in self._models.indexes.parts() if self._watches is not None else ():
+                if part.name not in self._watches and _is_of_folder(part):
+                    self._watches[part.name] = Watches(part, self._say).__enter__()
+
+
+def _is_of_folder(part: StoredIndex) -> bool:
+    """Return whether a watch can notice changes; what is below the home, such as added files, is left out of it."""
+    source = Path(part.manifest.source)
+    return source.is_dir() and not source.is_relative_to(home())

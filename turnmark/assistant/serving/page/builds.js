@@ -2,7 +2,7 @@
 // What the server builds: the progress, and what became of it. Files are added and removed here.
 
 const BUILD_MS = 1000;  // between two looks at a build
-let build = { state: "idle", text: "", notes: [], added: null };
+let build = { state: "idle", text: "", notes: [], added: null, watching: null };
 let following = false, orders = 0;  // orders: how often a build was ordered since the last look
 
 const isBuilding = () => build.state === "building";
@@ -52,6 +52,8 @@ function drawBuild() {
   $("outcome").textContent = outcome.join("\n");
   if (!model) $("holds").textContent = isBuilding() ? "Your documents are being read. You can type a question already." : NO_DOCUMENT;
   for (const one of document.querySelectorAll(".adding")) one.hidden = !build.added;
+  $("watch").hidden = build.watching === null;
+  $("watching").checked = build.watching;
 }
 
 // -- adding and removing
@@ -113,8 +115,10 @@ async function changeDocuments(path, options) {
   await followBuild();
 }
 
+const postJson = (path, body) => changeDocuments(path, { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } });
 const removeFile = (name) => changeDocuments(`v1/files?${new URLSearchParams({ name })}`, { method: "DELETE" });
-$("update").addEventListener("click", () => changeDocuments("v1/build", { method: "POST", body: "{}", headers: { "Content-Type": "application/json" } }));
+$("update").addEventListener("click", () => postJson("v1/build", {}));
+$("watching").addEventListener("change", () => postJson("v1/watch", { watching: $("watching").checked }));
 for (const [opener, chooser] of [["add-files", "chosen-files"], ["add-folder", "chosen-folder"]]) {
   $(opener).addEventListener("click", () => $(chooser).click());
   $(chooser).addEventListener("change", async () => {
