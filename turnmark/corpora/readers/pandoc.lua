@@ -258,7 +258,7 @@ local function without_last_break(inlines)
   return inlines
 end
 
--- Write each picture into a folder for `pandoc_pictures.py`, which describes the files.
+-- Write each picture into a folder for the reader, which describes the files.
 local MAX_PICTURES = 5000
 local pictures_folder, picture_bytes, marks_pictures
 local picture_numbers, picture_count = {}, 0
