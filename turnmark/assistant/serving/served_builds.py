@@ -162,7 +162,9 @@ class ServedBuilds:
     def _watch_new(self) -> None:
         """Watch the folders of the indexes that are served and not watched yet, if the switch is on."""
         with self._switching:
-            for part in self._models.indexes.parts() if self._watches is not None else ():
+            if self._watches is None:
+                return
+            for part in self._models.indexes.parts():
                 if part.name not in self._watches and _is_of_folder(part):
                     self._watches[part.name] = Watches(part, self._say).__enter__()
 
