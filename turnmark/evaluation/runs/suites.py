@@ -26,7 +26,6 @@ from turnmark.evaluation.runs.benchmark_run import run_plan
 from turnmark.evaluation.runs.estimates import describe_plan
 from turnmark.evaluation.runs.plan import Plan
 from turnmark.evaluation.runs.planning import check_specs, plan_run
-from turnmark.evaluation.runs.ray_workers import use_workers
 from turnmark.evaluation.storage.run_folder import check_folder, default_folder
 from turnmark.evaluation.tasks.data_notes import problem_notes
 from turnmark.evaluation.tasks.declarations import benchmarks
@@ -147,6 +146,8 @@ def run_suite(plan: SuitePlan) -> tuple[dict[str, Summary | str], Path, bool]:
     Returns:
         Name of the run -> its summary, or the reason why it has none; the folder; whether a run failed.
     """
+    from turnmark.evaluation.runs.ray_workers import use_workers
+
     entries: dict[str, Summary | str] = {name: run for name, run in plan.plans.items() if isinstance(run, str)}
     failed = False
     for name, run in plan.plans.items():
