@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from typer.main import get_command
 
 from turnmark.app import app
+from turnmark.assistant.repl.chat_loop import choose_index
+from turnmark.core.errors import ErrorCollector
 from turnmark.retrieval.index.build import build_index
 
 
@@ -121,6 +125,17 @@ def notes(tmp_path: Path) -> Path:
     (folder / "kettle.md").write_text("# Kettle\n\nThe kettle is red.\n", encoding="utf-8")
     build_index(folder, "notes", retriever="bm25")
     return folder
+
+
+@pytest.mark.parametrize(("answer", "chosen"), [("\n", "notes"), ("2\n", "work"), ("x\nwork\n", "work")])
+def test_chat_asks_which_index_with_numbers_and_a_default(notes, monkeypatch, answer, chosen):
+    build_index(notes, "work", retriever="bm25")
+    monkeypatch.setattr("turnmark.assistant.repl.chat_loop.stdin_is_terminal", lambda: True)
+    monkeypatch.setattr("sys.stdin", StringIO(answer))
+    console = Console(file=StringIO())
+    assert choose_index(console, ErrorCollector()) == chosen
+    assert "  2  work" in console.file.getvalue()
+    assert "Which index? (1)" in console.file.getvalue()
 
 
 NEEDING_AN_INDEX = [

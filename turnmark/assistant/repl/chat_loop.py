@@ -184,7 +184,11 @@ def choose_index(console: Console, errors: ErrorCollector) -> str:
     from rich.prompt import Prompt
 
     try:
-        return Prompt.ask("Which index?", choices=names, console=console)
+        for number, name in enumerate(names, 1):
+            console.print(f"{number:3}  {name}", markup=False)
+        numbers = {str(number): name for number, name in enumerate(names, 1)} | {name: name for name in names}
+        ask = Prompt("Which index?", console=console, choices=list(numbers), show_choices=False)
+        return numbers[ask(default="1")]
     except EOFError:  # the user left
         console.print()
         raise typer.Exit from None
