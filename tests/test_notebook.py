@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from jupyter_client import manager
 
 from tests.conftest import DEMO, ROOT
 from tests.patience import PATIENCE
 
-manager = pytest.importorskip("jupyter_client.manager", reason="ipykernel is not installed")
 pytestmark = pytest.mark.server
 
 RUN = "from pathlib import Path\nfrom tests.evaluation.reported import SUMMARY\nrun = tm.Run(Path('run'), SUMMARY)"
