@@ -243,3 +243,20 @@ def test_data_without_a_network_says_so(turnmark, monkeypatch):
     ran = turnmark("data", "fetch", "kiwi")
     assert ran.code == 1
     assert "cannot be reached (is the network up? HTTPS_PROXY names a proxy)" in ran.err
+
+
+def test_documents_and_index_info_are_readable_at_80_columns(turnmark, tmp_path, monkeypatch):
+    monkeypatch.setenv("TURNMARK_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "notes/long-name-of-a-folder"
+    folder.mkdir(parents=True)
+    (folder / "kettle-manual.md").write_text("# How to descale the big kettle in the staff kitchen\n\nUse vinegar.\n")
+    turnmark.ok("index", "build", tmp_path / "notes", "--name", "kitchen", "--retriever", "bm25")
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = turnmark.ok("documents", "kitchen").out
+    assert "long-name-of-a-folder/kettle-manual.md" in listed
+    assert "date" not in listed
+    assert max(map(len, listed.splitlines())) <= 80
+    info = dict(line.split(maxsplit=1) for line in turnmark.ok("index", "info", "kitchen").out.splitlines())
+    assert info["languages"] == "en 1"
+    assert info["bm25"] == "k1 0.9, b 0.4, language auto"
+    assert not {"digest", "embedder", "server"} & info.keys()

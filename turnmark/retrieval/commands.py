@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from pydantic import BeforeValidator, Field
@@ -357,7 +357,24 @@ def info(name: NameOrOnly = None, as_json: AsJson = False) -> None:
         print_json(fields)
         return
     for key, value in fields.items():
-        typer.echo(f"{key:14} {one_line(value)}")
+        if key not in _DIGESTS and (words := _field_in_words(value)):
+            typer.echo(f"{key:14} {one_line(words)}")
+
+
+_DIGESTS = ("digest", "tables", "tables_version")
+"""Fields of a manifest that say nothing to a person; `--json` has them."""
+
+
+def _field_in_words(value: Any) -> str:
+    """Return a field of a manifest for a person; empty if it says nothing."""
+    if isinstance(value, dict):
+        if "spec" in value:
+            return str(value["spec"])
+        pairs = ((key, each["share"] if isinstance(each, dict) else each) for key, each in value.items())
+        return ", ".join(f"{key or 'no suffix'} {each}" for key, each in pairs)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    return "" if value in (None, "", False) else str(value)
 
 
 @index_app.command("remove", epilog="Example: turnmark index remove notes")
