@@ -388,6 +388,7 @@ def call(name: str, **arguments: object) -> ToolCall:
         ("outline", {"document": "manual.md"}, "- Doors: 8 tokens"),
         ("grep", {"words": "the kettle"}, "Count of “the kettle”: 1 time in 1 section of 1 of 3 documents"),
         ("grep", {"words": "door blue"}, "in none of 3 documents"),
+        ("grep", {"words": "no such thing|the kettle"}, "Count of `/no such thing|the kettle/`: 1 time in 1 section"),
         ("grep", {"words": "/door.? (are|\\d+)/"}, "Count of `/door.? (are|\\d+)/`: 201 times"),
         ("grep", {"words": "/(/"}, "/(/ is not a valid regular expression"),
         ("grep", {"words": "/(?R)/"}, "is recursive"),

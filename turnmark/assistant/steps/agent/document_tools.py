@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import regex
+
 from turnmark.assistant.llm.calls.protocols import ToolCall
 from turnmark.assistant.llm.prompts.context_budget import PASSAGE_MARK_TOKENS, count_tokens, shorten
 from turnmark.assistant.llm.prompts.tool_definitions import (
@@ -278,6 +280,9 @@ class DocumentTools:
         asked = arguments.get("lines", "")
         most_lines = min(int(asked), MAX_LINES) if asked.isdecimal() and len(asked) < 5 else DEFAULT_LINES
         occurrences = self._all.grep(wanted, where)
+        if not occurrences.times and (alternatives := _alternatives(wanted)):
+            wanted = alternatives
+            occurrences = self._all.grep(wanted, where)
         over = self._over(occurrences.documents, arguments, where)
         held, times = len(occurrences.times), sum(occurrences.times.values())
         line = f"{count_phrase(times, 'time')} in {count_phrase(occurrences.sections, 'section')} of {held:,} of {over}"
@@ -492,3 +497,13 @@ def _name_some(names: Iterable[str], most: int, between: str) -> str:
     listed = list(names)
     more = f"{between}… and {len(listed) - most} more" if len(listed) > most else ""
     return between.join(short_line(name, MAX_ARGUMENT_CHARACTERS) for name in listed[:most]) + more
+
+
+def _alternatives(words: str) -> str:
+    """Return words with vertical bars as an expression, or an empty text.
+
+    Models write alternatives without the slashes of an expression. Taken literally they are in no document, which would
+    be cited as a proof.
+    """
+    parts = [regex.escape(part.strip(), literal_spaces=True) for part in words.split("|") if part.strip()]
+    return f"/{'|'.join(parts)}/" if len(parts) > 1 and not words.startswith("/") else ""
