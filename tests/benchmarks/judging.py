@@ -30,7 +30,7 @@ from sklearn.metrics import classification_report, cohen_kappa_score
 from tests.conftest import DATA
 from tests.intervals import mean_interval
 from turnmark.assistant.wording.refusals import refusal_extent, refusal_wording
-from turnmark.corpora.benchmarks.mtrag import conversation_of
+from turnmark.corpora.benchmarks.task_ids import conversation_of
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Message
 from turnmark.evaluation.benchmarks.index_questions import MIN_FAITHFULNESS

@@ -14,7 +14,7 @@ from tests.evaluation.mtrag_runs import planned, ran
 from turnmark.assistant.llm.calls.protocols import Completion
 from turnmark.assistant.types import Usage
 from turnmark.core.errors import RequestError
-from turnmark.corpora.benchmarks.mtrag import canonical_id
+from turnmark.corpora.benchmarks.task_ids import canonical_id
 from turnmark.evaluation.tasks.turn_samples import with_title
 
 SPEC = "python:tests.evaluation.test_mtrag_protocol:scribe"

@@ -30,21 +30,9 @@ from turnmark.core.errors import RequestError
 from turnmark.core.home import unzip
 from turnmark.core.record import Record
 from turnmark.corpora import jsonl_rows
+from turnmark.corpora.benchmarks.task_ids import canonical_id, conversation_of
 from turnmark.corpora.jsonl_rows import JsonRow, LoadedRows, Source
 from turnmark.corpora.types import Message, Problem
-
-_SEPARATOR = re.compile(r"(?<!<)::(?=[0-9]+(?:#|$))")
-
-
-def canonical_id(task_id: str) -> str:
-    """Return a task id with the published separator: some official files write `c1::2` for `c1<::>2`."""
-    return _SEPARATOR.sub("<::>", task_id)
-
-
-def conversation_of(task_id: str) -> str:
-    """Return the conversation of a task id: the part before the last `<::>`, or the id itself."""
-    return task_id.rpartition("<::>")[0] or task_id
-
 
 Benchmark = Literal["mtrag", "mtrag-un", "mtrag-s"]
 Answerability = Literal["ANSWERABLE", "PARTIAL", "UNANSWERABLE", "UNDERSPECIFIED", "CONVERSATIONAL"]

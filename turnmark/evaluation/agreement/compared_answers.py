@@ -16,7 +16,7 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.grouping import group_pairs
 from turnmark.core.home import file_sha256
 from turnmark.corpora.benchmarks.inspector_raget import HumanEvaluation, read_evaluation
-from turnmark.corpora.benchmarks.mtrag import canonical_id, conversation_of
+from turnmark.corpora.benchmarks.task_ids import canonical_id, conversation_of
 from turnmark.corpora.text.segmentation import strip_citations
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample, Summary

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypedDict
 from turnmark.core.errors import RequestError
 from turnmark.core.home import write_atomic, write_json
 from turnmark.core.untrusted import valid_text
-from turnmark.corpora.benchmarks.mtrag import canonical_id
+from turnmark.corpora.benchmarks.task_ids import canonical_id
 from turnmark.corpora.jsonl_rows import json_lines
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import Sample

@@ -35,7 +35,7 @@ from turnmark.assistant.types import Decision
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.record import mistakes_in
 from turnmark.core.untrusted import one_line
-from turnmark.corpora.benchmarks.mtrag import canonical_id
+from turnmark.corpora.benchmarks.task_ids import canonical_id
 from turnmark.corpora.jsonl_rows import JsonRow, get_non_blank, json_lines
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import ContextRef, Sample, SampleStatus

@@ -17,7 +17,7 @@ from turnmark.core.errors import ErrorCollector
 from turnmark.core.flags import AsJson, FlattenMark, Request, split_names
 from turnmark.core.grouping import group_pairs
 from turnmark.core.record import Record
-from turnmark.corpora.benchmarks.mtrag import canonical_id
+from turnmark.corpora.benchmarks.task_ids import canonical_id
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.tasks.declarations import evaluated_benchmarks
 from turnmark.evaluation.tasks.shared_options import (

@@ -17,7 +17,7 @@ from turnmark.core.grouping import group_pairs
 from turnmark.core.record import Record
 from turnmark.corpora.benchmarks import mtrag
 from turnmark.corpora.benchmarks.checking import BENCHMARK_NAMES, PUBLISHED_STATISTICS
-from turnmark.corpora.benchmarks.mtrag import conversation_of
+from turnmark.corpora.benchmarks.task_ids import conversation_of
 from turnmark.corpora.jsonl_rows import RecordedQuery, Source, read_recorded
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.records import CorpusUsed, DataUsed

@@ -31,7 +31,7 @@ from turnmark.core.flags import flag_of, flags_of
 from turnmark.core.home import file_sha256, write_atomic
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.benchmarks import mtrag
-from turnmark.corpora.benchmarks.mtrag import conversation_of
+from turnmark.corpora.benchmarks.task_ids import conversation_of
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.mtrag import data as bench
 from turnmark.evaluation.benchmarks.mtrag.data import NoQuery, QuerySource, check_mode, open_queries, read_query_file
