@@ -106,6 +106,15 @@ def test_a_file_with_too_few_questions_says_how_many_are_needed(lamps, turnmark,
     assert "8 questions say what is right" in ran.err
 
 
+def test_questions_of_one_half_only_are_too_few(lamps, turnmark, tmp_path):
+    head, *rows = (lamps / "mine.csv").read_text().splitlines()
+    one_talk = [f"{head},conversation", *(f"{row},talk" for row in rows)]
+    write_atomic(tmp_path / "talk.csv", "\n".join(one_talk) + "\n")
+    ran = turnmark("tune", "lamps", "--questions", "talk.csv", "--try", "top_k=5")
+    assert ran.code == 2
+    assert "the smaller half has 0" in ran.err
+
+
 def test_a_conversation_is_in_one_half(tmp_path):
     rows = [f"What is {number}?,{number},talk{number // 3}" for number in range(30)]
     write_atomic(tmp_path / "talks.csv", "\n".join(["question,facts,conversation", *rows]) + "\n")

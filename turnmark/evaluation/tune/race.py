@@ -15,7 +15,7 @@ from pydantic import Field
 from turnmark.core.record import Record
 from turnmark.evaluation.tune.contenders import MAX_BUILT_PASSAGES, Contender, find_contenders, forecast_builds
 from turnmark.evaluation.tune.rankings import SearchChoice
-from turnmark.evaluation.tune.verdict import GainComparison, compare_gains
+from turnmark.evaluation.tune.verdict import FIRST_SHARE, GainComparison, compare_gains
 from turnmark.retrieval.search.opened_index import StoredIndex
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from turnmark.evaluation.scores.cluster_statistics import Bools, Floats
 
-FIRST_SHARE = 1 / 3
-"""Share of the questions that choose on which each contender is measured."""
 MAX_FINALISTS = 2
 """Number of contenders that are compared on the test half."""
 
@@ -117,7 +115,7 @@ def run_race(
     tried = []
     for contender in contenders:
         one = compare(contender, first) if first.any() else None
-        if one is not None and one.ci95 is not None and one.ci95[1] < 0:
+        if one is not None and one.is_worse:
             tried.append(one.model_copy(update={"is_dropped": True}))
         else:
             tried.append(compare(contender, searched))

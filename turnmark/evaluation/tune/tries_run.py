@@ -10,7 +10,6 @@ of the search half; one that is clearly worse there is not asked further.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -32,17 +31,12 @@ from turnmark.evaluation.check.request import CheckRequest
 from turnmark.evaluation.storage.run_folder import now
 from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.evaluation.tune.tries import TriedSetting, changed_settings, read_tries
-from turnmark.evaluation.tune.verdict import GainComparison, compare_gains, in_search_half
+from turnmark.evaluation.tune.verdict import FIRST_SHARE, MIN_QUESTIONS, GainComparison, compare_gains, in_search_half
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.tuned_settings import TunedSettings, words_of, write_tuned_settings
 
 if TYPE_CHECKING:
     from turnmark.evaluation.scores.cluster_statistics import Floats
-
-MIN_QUESTIONS = 20
-"""Minimum number of questions in each half that say what is right."""
-FIRST_SHARE = 1 / 3
-"""Share of the search half that every setting answers; the rest is only for those that are not clearly worse on it."""
 
 
 class TriedSettings(GainComparison):
@@ -85,8 +79,9 @@ class TriesPlan:
 
     Attributes:
         base: the configuration that the settings are compared with.
-        asked: the questions that say what is right; those that lead up to them are asked too.
+        budget: the limit for all replies together, or None.
         spent: tokens, or money if the budget is money.
+        replies: configuration and id of a question -> whether its reply is right.
     """
 
     request: TuneRequest
@@ -96,13 +91,18 @@ class TriesPlan:
     own: Sequence[OwnQuestion]
     out: Path
     began: float
+    budget: Budget | None
     spent: float = 0.0
     replies: dict[tuple[AssistantConfig, str], bool] = field(default_factory=dict)
 
     @property
     def asked(self) -> list[OwnQuestion]:
-        """The questions that say what is right."""
+        """The questions that say what is right; those that lead up to them are asked too."""
         return [one for one in self.own if one.conditions]
+
+    def is_searched(self, one: OwnQuestion) -> bool:
+        """Return whether a question is in the search half."""
+        return in_search_half(unit_of(one), self.request.seed)
 
     @property
     def is_late(self) -> bool:
@@ -127,13 +127,13 @@ def plan_tries(request: TuneRequest, errors: ErrorCollector) -> TriesPlan:
     tries = [one for one in read_tries(request.tries, errors) if one.applied_to(base) != base]
     for config in (base, *(one.applied_to(base) for one in tries)) if index is not None else ():
         errors.collect(Assistant.from_config, config)
-    if request.budget is not None:
-        errors.collect(parse_budget, request.budget)
+    budget = errors.collect(parse_budget, request.budget) if request.budget is not None else None
     errors.raise_all()
     assert index is not None, "errors.raise_all() raised otherwise"
     out = request.out or Path("tunes") / index.name
-    plan = TriesPlan(request, index, base, tries, own, out, began)
-    fewest = min(Counter(map(plan_half(request.seed), plan.asked)).values(), default=0)
+    plan = TriesPlan(request, index, base, tries, own, out, began, budget)
+    searched = sum(map(plan.is_searched, plan.asked))
+    fewest = min(searched, len(plan.asked) - searched)
     if fewest < MIN_QUESTIONS:
         raise RequestError(
             f"--questions {request.questions}: {len(plan.asked)} questions say what is right; --try needs at least "
@@ -142,21 +142,17 @@ def plan_tries(request: TuneRequest, errors: ErrorCollector) -> TriesPlan:
     return plan
 
 
-def plan_half(seed: int) -> Any:
-    """Return a function from a question to whether it is in the search half."""
-    return lambda one: in_search_half(unit_of(one), seed)
-
-
 def unit_of(one: OwnQuestion) -> str:
     """Return the unit that a question belongs to: its conversation, or else its document, or else itself."""
     return one.conversation or one.document or one.id
 
 
 def forecast_tries(plan: TriesPlan) -> TriesForecast:
-    """Return the maximum number of replies: every setting answers the search half, and three finalists the other."""
-    searched = sum(map(plan_half(plan.request.seed), plan.own))
-    finalists = 1 + min(2, len(plan.tries))
-    replies = searched * (1 + len(plan.tries)) + (len(plan.own) - searched) * finalists
+    """Return the maximum number of replies: every setting answers the search half, and the default and up to two
+    finalists the other."""
+    searched = sum(map(plan.is_searched, plan.own))
+    compared = 1 + min(2, len(plan.tries))
+    replies = searched * (1 + len(plan.tries)) + (len(plan.own) - searched) * compared
     return TriesForecast(index=plan.index.name, questions=len(plan.asked), settings=len(plan.tries), replies=replies)
 
 
@@ -164,9 +160,8 @@ def run_tries(plan: TriesPlan) -> TriesResult:
     """Ask what was not asked yet, and write the settings of the winner for the index."""
     import numpy as np
 
-    is_searched = plan_half(plan.request.seed)
-    search = [one for one in plan.asked if is_searched(one)]
-    test = [one for one in plan.asked if not is_searched(one)]
+    search = [one for one in plan.asked if plan.is_searched(one)]
+    test = [one for one in plan.asked if not plan.is_searched(one)]
     finalists, tried, untried = _choose(plan, search)
     gains = [_gains(plan, config, test) for config in (plan.base, *finalists)] if finalists else []
     compared = compare_gains(gains[0], np.array(gains[1:]), [*map(unit_of, test)], plan.request.seed) if gains else []
@@ -237,7 +232,7 @@ def _race(
     for part in ([one for one in search if unit_of(one) in first], search):
         gains = _gains(plan, config, part)
         (compared,) = compare_gains(_gains(plan, other, part), gains[None], [*map(unit_of, part)], plan.request.seed)
-        if compared.ci95 is not None and compared.ci95[1] < 0:
+        if compared.is_worse:
             break
     return TriedSettings(
         settings=changed_settings(config, plan.base), questions=len(part), **dict(compared) | {"p_holm": None}
@@ -267,17 +262,16 @@ def _ask(plan: TriesPlan, config: AssistantConfig, questions: Sequence[OwnQuesti
         raise TurnmarkError(f"{result.failed} questions failed with {settings}; the same command tries them again")
     for one, outcome in zip(questions, result.outcomes, strict=True):
         plan.replies[config, one.id] = outcome.right is True
-    for usage in result.usage.values():
-        in_money = plan.request.budget is not None and parse_budget(plan.request.budget).money is not None
-        names = ("cost",) if in_money else ("prompt_tokens", "completion_tokens")
-        plan.spent += sum(usage.get(name) or 0.0 for name in names)
+    in_money = plan.budget is not None and plan.budget.money is not None
+    names = ("cost",) if in_money else ("prompt_tokens", "completion_tokens")
+    plan.spent += sum(usage.get(name) or 0.0 for usage in result.usage.values() for name in names)
 
 
 def _left(plan: TriesPlan) -> str | None:
     """Return what is left of the budget, as `--budget` takes it."""
-    if plan.request.budget is None:
+    whole = plan.budget
+    if whole is None:
         return None
-    whole: Budget = parse_budget(plan.request.budget)
     if whole.money is not None:
         return f"{max(whole.money - plan.spent, 1e-6):.6f} {whole.currency}"
     return str(max(1, round((whole.tokens or 0) - plan.spent)))

@@ -50,6 +50,7 @@ from turnmark.evaluation.tune.rankings import (
 from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.evaluation.tune.searches import queries_of
 from turnmark.evaluation.tune.verdict import (
+    MIN_QUESTIONS,
     GainComparison,
     TriedChoice,
     choose_finalists,
@@ -67,8 +68,6 @@ from turnmark.retrieval.search.tuned_search import TunedSearch, document_digests
 if TYPE_CHECKING:
     from turnmark.evaluation.scores.cluster_statistics import Bools, Floats
 
-MIN_QUESTIONS = 20
-"""Minimum number of questions in each half."""
 BUILDS_FOLDER = "builds"
 """Folder in that of the tuning with the builds of contenders, which is removed once the result is written."""
 QUESTIONS_AT_ONCE = 8

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 
     from turnmark.evaluation.scores.cluster_statistics import Bools, Floats
 
+MIN_QUESTIONS = 20
+"""Minimum number of questions in each half."""
+FIRST_SHARE = 1 / 3
+"""Share of the search half on which everything is measured; the rest is only for what is not clearly worse on it."""
 MAX_P = 0.05
 """Largest corrected p of a configuration that is proposed."""
 MIN_DOCUMENTS = 20
@@ -44,6 +48,11 @@ class GainComparison(Record):
     def is_better(self) -> bool:
         """Whether it is better than the default beyond doubt."""
         return self.ci95 is not None and self.ci95[0] > 0 and self.p_holm is not None and self.p_holm < MAX_P
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether it is clearly worse, so that it is not measured further."""
+        return self.ci95 is not None and self.ci95[1] < 0
 
 
 class TriedChoice(GainComparison):

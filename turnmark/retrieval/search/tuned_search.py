@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -17,6 +18,7 @@ from turnmark.retrieval.storage.manifest import Manifest
 MAX_CHANGED_SHARE = 0.2
 """Share of changed documents from which a tuned configuration is stale."""
 _DIGITS = 8
+R = TypeVar("R", bound=Record)
 
 
 class TunedSearch(Record):
@@ -33,18 +35,23 @@ class TunedSearch(Record):
 
 def read_tuned(index: SearchableIndex) -> TunedSearch | None:
     """Return the tuned configuration of an index, or None if there is none for its models, or several indexes."""
+    tuned = read_tuning(index, tuned_file, TunedSearch)
+    manifest = index.manifest
+    return tuned if tuned and tuned.models == models_of(manifest) and not manifest.searches_by_words else None
+
+
+def read_tuning(index: SearchableIndex, file_of: Callable[[StoredIndex], Path], kind: type[R]) -> R | None:
+    """Return a record that `turnmark tune` wrote for an index, or None if there is none, or several indexes."""
     if len(index.parts) != 1:
         return None
-    path = tuned_file(index.parts[0])
+    path = file_of(index.parts[0])
     try:
-        tuned = TunedSearch.model_validate_json(path.read_bytes())
+        return kind.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except (OSError, ValidationError):
         notify(f"{path} cannot be read and is not used; tune again, or: turnmark tune {index.name} --undo")
         return None
-    manifest = index.manifest
-    return tuned if tuned.models == models_of(manifest) and not manifest.searches_by_words else None
 
 
 def write_tuned(index: StoredIndex, tuned: TunedSearch) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from turnmark.core.console import notify
 from turnmark.core.home import write_atomic
 from turnmark.core.record import Record
 from turnmark.retrieval.search.opened_index import SearchableIndex, StoredIndex
+from turnmark.retrieval.search.tuned_search import read_tuning
 
 
 class TunedSettings(Record):
@@ -37,16 +37,7 @@ def write_tuned_settings(index: StoredIndex, tuned: TunedSettings) -> None:
 
 def read_tuned_settings(index: SearchableIndex) -> TunedSettings | None:
     """Return the tuned settings of an index, or None if there are none, or several indexes."""
-    if len(index.parts) != 1:
-        return None
-    path = tuned_settings_file(index.parts[0])
-    try:
-        return TunedSettings.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValidationError):
-        notify(f"{path} cannot be read and is not used; tune again, or: turnmark tune {index.name} --undo")
-        return None
+    return read_tuning(index, tuned_settings_file, TunedSettings)
 
 
 def describe_tuned_settings(index: StoredIndex) -> str:
