@@ -48,7 +48,7 @@ def test_answers_covered_questions_and_refuses_unrelated_ones(retriever, refused
     for kind in ("answerable", "unrelated"):
         found = searched.search([conversation_query((), question) for question in LABELS[kind]], 6)
         grades = [
-            grade_evidence([text], hits, assistant.embed, level=searched.sure_from()).decision
+            grade_evidence([text], hits, assistant.embed, unsure=searched.sure_from() or MIN_ANSWER_CONFIDENCE).decision
             for text, hits in zip(LABELS[kind], found, strict=True)
         ]
         figures[kind] = {decision: grades.count(decision) / len(grades) for decision in ("answer", "unknown")}
@@ -69,10 +69,18 @@ def test_grades_evidence_by_cosine(cosine, decision):
     assert judgment.confidence == max(0.0, cosine)
 
 
-def test_calibrated_level_of_the_index_decides():
+def test_the_level_decides():
     evidence = [hit(1, "Otters swim.", 0.5)]
-    decisions = [grade_evidence(["How high is it?"], evidence, level=level).decision for level in (0.45, 0.55, 0.65)]
+    decisions = [grade_evidence(["How high is it?"], evidence, unsure=level).decision for level in (0.45, 0.55, 0.65)]
     assert decisions == ["answer", "partial", "unknown"]
+
+
+@pytest.mark.usefixtures("in_demo_home")
+def test_the_configured_level_comes_before_that_of_the_index():
+    question = "How high is Stack Nell lighthouse?"
+    decisions = [assistant_over("demo", sure_from=level).reply([], question).decision for level in (0.01, 1)]
+    assert decisions[1] == "unknown"
+    assert decisions[0] != "unknown"
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.assistant.notes import evidence_of, understood_as
 from tests.conftest import ROOT
 from turnmark.assistant.citations.marks import cited_numbers, lines_of
+from turnmark.assistant.config import AssistantConfig
 from turnmark.assistant.steps.answer.answer_quotes import AnswerByQuotes, quote_parts
 from turnmark.assistant.steps.answer.quote_markdown import OMITTED_ROWS
 from turnmark.assistant.steps.step_results import Draft, PartEvidence, assess
@@ -51,6 +52,16 @@ def quoted_for(*parts: JudgedPart, wants_procedure: bool = False, **given: Any) 
     understood = understood_as(message, wants_procedure=wants_procedure)
     evidence = evidence_of(*(each for each, _ in parts))
     return quote_parts(Turn(message, **given), understood, evidence, assess([judgment for _, judgment in parts]))
+
+
+def test_a_quotation_has_about_as_many_words_as_configured():
+    text = " ".join(f"Kettle number {number} is descaled with vinegar every third month." for number in range(40))
+    sizes = []
+    for words in (20, 60, 120):
+        config = AssistantConfig(top_k=6, quote_words=words)
+        draft = quoted_for(part("How is kettle number 7 descaled?", hit(text)), config=config)
+        sizes.append(len(draft.text.split()) if draft else 0)
+    assert [size // 20 for size in sizes] == [1, 3, 6]
 
 
 # -- lines

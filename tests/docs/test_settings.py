@@ -84,5 +84,5 @@ def test_a_new_setting_of_the_record_is_in_every_command_in_files_and_in_python(
     assert seen["mistakes"] == [
         "patience=0: expected at least 1",
         "no setting is called 'patients' (did you mean 'patience'?); there are: embedder, generator, index, patience, "
-        "prompts, retriever, steps, tokens, top_k, where",
+        "prompts, quote_words, retriever, steps, sure_from, tokens, top_k, where",
     ]

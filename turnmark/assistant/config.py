@@ -27,6 +27,7 @@ EXTRACTIVE_SPEC = "extractive"
 """Generator spec that means "no language model"."""
 DEFAULT_TOKENS = 3000
 """Default number of tokens of sections that a large model reads."""
+DEFAULT_QUOTE_WORDS = 60
 MAX_HISTORY_MESSAGES = 100
 """Number of earlier messages that a turn reads, so that its cost does not grow with the conversation."""
 
@@ -98,6 +99,23 @@ class AssistantConfig(Record):
             hidden=True,
         ),
     ] = Field(default=DEFAULT_TOKENS, ge=1)
+    quote_words: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            help="Approximate words of a quotation without a model; steps may have three times as many",
+            hidden=True,
+        ),
+    ] = Field(default=DEFAULT_QUOTE_WORDS, ge=1, exclude_if=lambda words: words == DEFAULT_QUOTE_WORDS)
+    sure_from: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            show_default="measured on the index",
+            help="Confidence from which an answer without a model is sure, 0 to 1; .12 below it, nothing is answered",
+            hidden=True,
+        ),
+    ] = Field(default=None, ge=0, le=1, exclude_if=lambda level: level is None)
     prompts: Annotated[
         Path | None,
         AfterValidator(lambda folder: folder and folder.expanduser()),

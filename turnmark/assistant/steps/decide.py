@@ -35,10 +35,9 @@ class DecisionByRules:
     name = "decide"
 
     def __call__(self, turn: Turn, evidence: Evidence, /) -> Assessment:
-        level = turn.retriever.sure_from() if turn.retriever else None
         judgments = []
         for part in evidence.parts:
-            judgment = _grade_part(turn, part, level)
+            judgment = _grade_part(turn, part)
             if judgment.decision == "answer":
                 reason = _reason_to_doubt(turn, part)
                 judgment = judgment.model_copy(update={"decision": "partial", "reason": reason}) if reason else judgment
@@ -46,12 +45,12 @@ class DecisionByRules:
         return assess(judgments)
 
 
-def _grade_part(turn: Turn, part: PartEvidence, level: float | None) -> Judgment:
+def _grade_part(turn: Turn, part: PartEvidence) -> Judgment:
     """Judge the evidence of a part; a message in no language of the documents is judged by the model's phrases, too."""
     wordings = [wordings_of(part)]
     if turn.languages and turn.language not in turn.languages:
         wordings += [[phrase] for phrase in part.phrases]
-    judgments = [grade_evidence(texts, part.hits, turn.embed, turn.trusted, level) for texts in wordings]
+    judgments = [grade_evidence(texts, part.hits, turn.embed, turn.trusted, turn.sure_from) for texts in wordings]
     return max(judgments, key=lambda judgment: judgment.confidence)
 
 
@@ -98,21 +97,20 @@ def grade_evidence(
     hits: Sequence[Hit],
     embed: Embed | None = None,
     trusted: bool = False,
-    level: float | None = None,
+    unsure: float = MIN_ANSWER_CONFIDENCE,
 ) -> Judgment:
     """Judge whether hits answer a question: `answer`, `partial` (not sure) or `unknown`.
 
     Args:
         questions: the message, and its rewrite if it has another wording.
         trusted: whether the hits are known to be about the question.
-        level: the minimum confidence for `answer` that the index measured, or None for `MIN_ANSWER_CONFIDENCE`.
+        unsure: the minimum confidence for `answer`, below which the judgment is at most `partial`.
     """
     if not hits:
         return Judgment(decision="unknown", confidence=0.0, reason="nothing was found")
     confidence = confidence_of(questions, hits, embed)
     if trusted:
         return Judgment(decision="answer", confidence=confidence, reason="given passages")
-    unsure = MIN_ANSWER_CONFIDENCE if level is None else level
     unknown = max(MIN_PARTIAL_CONFIDENCE, unsure - MAX_PARTIAL_RANGE)
     if all(hit.similarity is None for hit in hits):
         unknown, unsure = MIN_PARTIAL_WORD_SHARE, MIN_ANSWER_WORD_SHARE

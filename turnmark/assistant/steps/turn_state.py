@@ -22,7 +22,7 @@ from turnmark.retrieval.embedding.vector_cache import Embed
 from turnmark.retrieval.types import DEFAULT_TOP_K, Hit, Query, Retriever
 
 MIN_ANSWER_CONFIDENCE = 0.40
-"""Minimum confidence for the decision `answer`, unless the index measured another (`sure_from`)."""
+"""Minimum confidence for the decision `answer`, unless the configuration or the index has another (`sure_from`)."""
 MIN_KNOWN_SHARE = 0.4
 """Minimum share of a word's terms in one passage of the index for the word to count as known."""
 
@@ -155,6 +155,12 @@ class Turn:
         """Number of passages to retrieve for each part."""
         assert self.config.top_k is not None, "set by the assistant"
         return self.config.top_k
+
+    @cached_property
+    def sure_from(self) -> float:
+        """The minimum confidence of a sure answer without a model: as configured, or as measured on the index."""
+        measured = self.retriever.sure_from() if self.retriever else None
+        return next(level for level in (self.config.sure_from, measured, MIN_ANSWER_CONFIDENCE) if level is not None)
 
     def word_shares(self, texts: Sequence[str]) -> Sequence[float]:
         """Return how much of each text's words the best passage of the index has; empty if it is not known."""

@@ -11,7 +11,7 @@ from turnmark.assistant.config import AssistantConfig
 from turnmark.core.errors import ErrorCollector, unknown_name
 from turnmark.core.flags import flags_of
 
-TRIED_FIELDS = ("generator", "retriever", "top_k", "tokens", "prompts", "steps")
+TRIED_FIELDS = ("generator", "retriever", "top_k", "tokens", "quote_words", "sure_from", "prompts", "steps")
 """Fields of the configuration that can be tried. The model is chosen first, since the others depend on it."""
 
 

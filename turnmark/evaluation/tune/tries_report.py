@@ -45,13 +45,13 @@ def _show_settings(title: str, settings: Sequence[TriedSettings], console: Conso
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
     table.add_column("settings", overflow="fold")
     is_tested = any(one.p_holm is not None for one in settings)
-    for head in ("asked", "right", "change", "95%", *(["p"] if is_tested else [])):
+    for head in ("asked", "words", "right", "change", "95%", *(["p"] if is_tested else [])):
         table.add_column(head, justify="right", no_wrap=True)
     for one in settings:
         interval = f"{one.ci95[0]:+.2f} to {one.ci95[1]:+.2f}" if one.ci95 else "–"
         p = [] if one.p_holm is None else [f"{one.p_holm:.3f}"]
-        words = Text(one_line(words_of(one.settings)))
-        table.add_row(words, str(one.questions), f"{one.gain:.2f}", f"{one.difference:+.2f}", interval, *p)
+        figures = f"{one.questions}", f"{one.words:.0f}", f"{one.gain:.2f}", f"{one.difference:+.2f}", interval, *p
+        table.add_row(Text(one_line(words_of(one.settings))), *figures)
     console.print(table)
 
 

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
@@ -25,6 +26,7 @@ from turnmark.core.console import notify
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import write_atomic
 from turnmark.core.record import Record
+from turnmark.corpora.text.segmentation import reading_words, strip_citations
 from turnmark.evaluation.check.own_questions.question_file import OwnQuestion, check_documents, read_questions
 from turnmark.evaluation.check.own_questions.questions_check import plan_questions, run_questions
 from turnmark.evaluation.check.request import CheckRequest
@@ -44,6 +46,7 @@ class TriedSettings(GainComparison):
 
     settings: Mapping[str, Any] = Field(description="fields that differ from the default -> value")
     questions: int = Field(description="number of questions that it answered")
+    words: float = Field(description="mean number of words of its replies, since longer ones state more facts")
 
 
 class TriesResult(Record):
@@ -73,6 +76,13 @@ class TriesForecast(Record):
     replies: int = Field(description="maximum number of replies")
 
 
+class TriedReply(NamedTuple):
+    """Whether a reply is right, and its length."""
+
+    right: bool
+    words: int
+
+
 @dataclass
 class TriesPlan:
     """A checked request.
@@ -81,7 +91,7 @@ class TriesPlan:
         base: the configuration that the settings are compared with.
         budget: the limit for all replies together, or None.
         spent: tokens, or money if the budget is money.
-        replies: configuration and id of a question -> whether its reply is right.
+        replies: configuration and id of a question -> its reply.
     """
 
     request: TuneRequest
@@ -93,7 +103,7 @@ class TriesPlan:
     began: float
     budget: Budget | None
     spent: float = 0.0
-    replies: dict[tuple[AssistantConfig, str], bool] = field(default_factory=dict)
+    replies: dict[tuple[AssistantConfig, str], TriedReply] = field(default_factory=dict)
 
     @property
     def asked(self) -> list[OwnQuestion]:
@@ -165,10 +175,7 @@ def run_tries(plan: TriesPlan) -> TriesResult:
     finalists, tried, untried = _choose(plan, search)
     gains = [_gains(plan, config, test) for config in (plan.base, *finalists)] if finalists else []
     compared = compare_gains(gains[0], np.array(gains[1:]), [*map(unit_of, test)], plan.request.seed) if gains else []
-    tested = [
-        TriedSettings(settings=changed_settings(config, plan.base), questions=len(test), **dict(one))
-        for config, one in zip(finalists, compared, strict=True)
-    ]
+    tested = [_tried(plan, config, test, one) for config, one in zip(finalists, compared, strict=True)]
     winner = max(filter(lambda one: one.is_better, tested), key=lambda one: one.difference, default=None)
     result = TriesResult(
         index=plan.index.name,
@@ -234,8 +241,16 @@ def _race(
         (compared,) = compare_gains(_gains(plan, other, part), gains[None], [*map(unit_of, part)], plan.request.seed)
         if compared.is_worse:
             break
+    return _tried(plan, config, part, compared.model_copy(update={"p_holm": None}))
+
+
+def _tried(
+    plan: TriesPlan, config: AssistantConfig, questions: Sequence[OwnQuestion], compared: GainComparison
+) -> TriedSettings:
+    """Return the comparison of a configuration that has answered some questions, with its settings and its length."""
+    words = fmean(plan.replies[config, one.id].words for one in questions)
     return TriedSettings(
-        settings=changed_settings(config, plan.base), questions=len(part), **dict(compared) | {"p_holm": None}
+        settings=changed_settings(config, plan.base), questions=len(questions), words=round(words, 1), **dict(compared)
     )
 
 
@@ -246,7 +261,7 @@ def _gains(plan: TriesPlan, config: AssistantConfig, questions: Sequence[OwnQues
     missing = {unit_of(one) for one in questions if (config, one.id) not in plan.replies}
     if missing:
         _ask(plan, config, [one for one in plan.own if unit_of(one) in missing])
-    return np.array([plan.replies[config, one.id] for one in questions], dtype=float)
+    return np.array([plan.replies[config, one.id].right for one in questions], dtype=float)
 
 
 def _ask(plan: TriesPlan, config: AssistantConfig, questions: Sequence[OwnQuestion]) -> None:
@@ -261,7 +276,8 @@ def _ask(plan: TriesPlan, config: AssistantConfig, questions: Sequence[OwnQuesti
     if gave_up:
         raise TurnmarkError(f"{result.failed} questions failed with {settings}; the same command tries them again")
     for one, outcome in zip(questions, result.outcomes, strict=True):
-        plan.replies[config, one.id] = outcome.right is True
+        reply = TriedReply(outcome.right is True, reading_words(strip_citations(outcome.answer)))
+        plan.replies[config, one.id] = reply
     in_money = plan.budget is not None and plan.budget.money is not None
     names = ("cost",) if in_money else ("prompt_tokens", "completion_tokens")
     plan.spent += sum(usage.get(name) or 0.0 for usage in result.usage.values() for name in names)

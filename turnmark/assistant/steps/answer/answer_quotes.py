@@ -31,7 +31,7 @@ from turnmark.assistant.steps.step_results import (
     UnderstoodMessage,
     assess,
 )
-from turnmark.assistant.steps.turn_state import MIN_ANSWER_CONFIDENCE, Turn
+from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.types import GROUNDED_DECISIONS, Judgment
 from turnmark.assistant.wording.phrases import defined_subject, wants_procedure
 from turnmark.assistant.wording.reply_texts import (
@@ -43,9 +43,9 @@ from turnmark.assistant.wording.reply_texts import (
     in_language,
 )
 
-SPAN_WORDS, PROCEDURE_SPAN_WORDS, READ_SPAN_WORDS = 60, 180, 150
-"""Approximate words of a span, of one for a message that asks for steps, and of one that a small model reads. A list or
-table may be longer, since it is kept complete."""
+PROCEDURE_FACTOR, READ_FACTOR = 3.0, 2.5
+"""How much longer a span is than `quote_words` if the message asks for steps, and if a small model reads it. A list or
+table may be longer still, since it is kept complete."""
 MAX_FURTHER_PLACES, MAX_PLACES_IF_SURE = 3, 2
 """Maximum further places below a quotation, and below one that surely answers. Each further part takes one away."""
 MAX_PARTS_WITH_TWO_SPANS = 2
@@ -135,9 +135,7 @@ def _doubt_quote(
     headings = [span.heading, *(f"{passage.title} {passage.section}" for passage in hits)]
     share = word_shares(part, texts, headings)[0]
     lead = ranked[0].score - next((row.score for row in ranked if row.hit != ranked[0].hit), 0.0)
-    level = turn.retriever.sure_from() if turn.retriever else None
-    margin = judgment.confidence - (MIN_ANSWER_CONFIDENCE if level is None else level)
-    sure = margin + SHARE_WEIGHT * share + LEAD_WEIGHT * lead
+    sure = judgment.confidence - turn.sure_from + SHARE_WEIGHT * share + LEAD_WEIGHT * lead
     if sure >= MIN_SURENESS:
         return judgment
     reason = f"the quotation has {share:.2f} of the words and leads by {lead:.2f}"
@@ -163,9 +161,10 @@ def _spans_for_part(
     """Return the spans to quote for one of some `parts`; see `choose_spans`."""
     if not ranked:
         return []
-    count, words = 1, PROCEDURE_SPAN_WORDS if forward_first else SPAN_WORDS
+    count, factor = 1, PROCEDURE_FACTOR if forward_first else 1.0
     if turn.generator is not None:
-        count, words = 2 if parts <= MAX_PARTS_WITH_TWO_SPANS else 1, READ_SPAN_WORDS
+        count, factor = 2 if parts <= MAX_PARTS_WITH_TWO_SPANS else 1, READ_FACTOR
+    words = round(factor * turn.config.quote_words)
     retriever = turn.retriever if turn.evidence is None else None  # nothing is added to given evidence
     return choose_spans(ranked, [*part.hits, *part.tables], count, words, earlier, retriever, forward_first)
 
