@@ -15,7 +15,7 @@ from pydantic import Field
 from turnmark.core.record import Record
 from turnmark.evaluation.tune.contenders import MAX_BUILT_PASSAGES, Contender, find_contenders, forecast_builds
 from turnmark.evaluation.tune.rankings import SearchChoice
-from turnmark.evaluation.tune.verdict import FIRST_SHARE, GainComparison, compare_gains
+from turnmark.evaluation.tune.verdict import FIRST_SHARE, TriedSearch, compare_gains
 from turnmark.retrieval.search.opened_index import StoredIndex
 
 if TYPE_CHECKING:
@@ -28,15 +28,6 @@ MAX_FINALISTS = 2
 
 Measure = Callable[[Contender, "Bools"], "tuple[Sequence[SearchChoice], Floats]"]
 """A function that returns the configurations of a contender, and their gains for the questions of a mask."""
-
-
-class TriedContender(GainComparison):
-    """A contender with its best configuration, and its difference from the default."""
-
-    contender: Contender
-    choice: SearchChoice
-    questions: int = Field(description="number of questions that it was measured on")
-    is_dropped: bool = Field(default=False, description="whether it was clearly worse on the first of them")
 
 
 class RacePlan(Record):
@@ -94,8 +85,8 @@ def drawn_first(units: Sequence[str], seed: int) -> Bools:
 
 def run_race(
     contenders: Sequence[Contender], default: Floats, searched: Bools, units: np.ndarray, seed: int, measure: Measure
-) -> list[TriedContender]:
-    """Measure contenders on the questions that choose, and return them in their order.
+) -> list[TriedSearch]:
+    """Measure contenders on the questions that choose, and return each with its best configuration.
 
     Args:
         default: the gain of the default for each question.
@@ -103,11 +94,11 @@ def run_race(
         units: the unit of each question.
     """
 
-    def compare(contender: Contender, asked: Bools) -> TriedContender:
+    def compare(contender: Contender, asked: Bools) -> TriedSearch:
         choices, gains = measure(contender, asked)
         best = int(gains.mean(axis=1).argmax())
         (found,) = compare_gains(default[asked], gains[[best]], units[asked].tolist(), seed)
-        return TriedContender(
+        return TriedSearch(
             contender=contender, choice=choices[best], questions=int(asked.sum()), **dict(found) | {"p_holm": None}
         )
 
@@ -122,7 +113,7 @@ def run_race(
     return tried
 
 
-def choose_contenders(tried: Sequence[TriedContender], gain: float) -> list[TriedContender]:
+def choose_contenders(tried: Sequence[TriedSearch], gain: float) -> list[TriedSearch]:
     """Return the best two contenders that were not dropped.
 
     Args:

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from turnmark.core.untrusted import rich_line
+from turnmark.evaluation.tune.contenders import PRESENT
 from turnmark.evaluation.tune.gains import BUDGET_CHARACTERS
-from turnmark.evaluation.tune.race import TriedContender
 from turnmark.evaluation.tune.tune_run import TuneForecast, TuneResult
-from turnmark.evaluation.tune.verdict import GainComparison, TriedChoice
+from turnmark.evaluation.tune.verdict import TriedSearch
 
 KIND_TEXTS = {
     "sentence": "sentences left out of their passages",
@@ -59,7 +59,7 @@ def show_result(result: TuneResult, console: Console) -> None:
     _show_choices(f"The best on the search half ({result.search_questions} questions)", result.tried, console)
     _show_choices(f"Compared on the test half ({result.test_questions} questions)", result.finalists, console)
     _show_contenders("Other builds and rerankers on the search half", result.raced, console)
-    _show_contenders("Compared on the test half", result.raced_finalists, console)
+    _show_contenders("Compared on the test half", result.finalists, console)
     console.print()
     for sentence in _conclusion(result):
         console.print(rich_line(sentence, "bold"), soft_wrap=True)
@@ -77,7 +77,9 @@ ONLY_WITHOUT_MODEL = (
 )
 
 
-def _show_choices(title: str, choices: Sequence[TriedChoice], console: Console) -> None:
+def _show_choices(title: str, tried: Sequence[TriedSearch], console: Console) -> None:
+    """Print the configurations of the present index."""
+    choices = [one for one in tried if one.contender == PRESENT]
     if not choices:
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
@@ -88,7 +90,9 @@ def _show_choices(title: str, choices: Sequence[TriedChoice], console: Console) 
     console.print(table)
 
 
-def _show_contenders(title: str, raced: Sequence[TriedContender], console: Console) -> None:
+def _show_contenders(title: str, tried: Sequence[TriedSearch], console: Console) -> None:
+    """Print the other builds and rerankers."""
+    raced = [one for one in tried if one.contender != PRESENT]
     if not raced:
         return
     table = Table("with", box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
@@ -104,7 +108,7 @@ _COMPARED = ("gain", "change", "95%", "p")
 """Heads of the columns that `_compared` returns."""
 
 
-def _compared(one: GainComparison) -> tuple[str, ...]:
+def _compared(one: TriedSearch) -> tuple[str, ...]:
     interval = f"{one.ci95[0]:+.3f} to {one.ci95[1]:+.3f}" if one.ci95 else "–"
     p = "" if one.p_holm is None else f"{one.p_holm:.3f}"
     return f"{one.gain:.3f}", f"{one.difference:+.3f}", interval, p

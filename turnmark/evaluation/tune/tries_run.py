@@ -33,7 +33,14 @@ from turnmark.evaluation.check.request import CheckRequest
 from turnmark.evaluation.storage.run_folder import now
 from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.evaluation.tune.tries import TriedSetting, changed_settings, read_tries
-from turnmark.evaluation.tune.verdict import FIRST_SHARE, MIN_QUESTIONS, GainComparison, compare_gains, in_search_half
+from turnmark.evaluation.tune.verdict import (
+    FIRST_SHARE,
+    MIN_QUESTIONS,
+    GainComparison,
+    best_of,
+    compare_gains,
+    in_search_half,
+)
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.tuned_settings import TunedSettings, words_of, write_tuned_settings
 
@@ -176,7 +183,7 @@ def run_tries(plan: TriesPlan) -> TriesResult:
     gains = [_gains(plan, config, test) for config in (plan.base, *finalists)] if finalists else []
     compared = compare_gains(gains[0], np.array(gains[1:]), [*map(unit_of, test)], plan.request.seed) if gains else []
     tested = [_tried(plan, config, test, one) for config, one in zip(finalists, compared, strict=True)]
-    winner = max(filter(lambda one: one.is_better, tested), key=lambda one: one.difference, default=None)
+    winner = best_of(tested)
     result = TriesResult(
         index=plan.index.name,
         questions=str(plan.request.questions),

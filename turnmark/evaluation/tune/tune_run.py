@@ -33,7 +33,6 @@ from turnmark.evaluation.tune.questions import TuneQuestion, draw_questions, hid
 from turnmark.evaluation.tune.race import (
     Measure,
     RacePlan,
-    TriedContender,
     choose_contenders,
     fit_into,
     plan_race,
@@ -51,8 +50,8 @@ from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.evaluation.tune.searches import queries_of
 from turnmark.evaluation.tune.verdict import (
     MIN_QUESTIONS,
-    GainComparison,
-    TriedChoice,
+    TriedSearch,
+    best_of,
     choose_finalists,
     compare_choices,
     compare_gains,
@@ -96,16 +95,15 @@ class TuneResult(Record):
     test_questions: int
     default_gain: float = Field(description="mean gain of the default on the test half")
     configurations: int = Field(description="number of configurations that were tried")
-    tried: tuple[TriedChoice, ...] = Field(description="the best configurations on the search half")
-    finalists: tuple[TriedChoice, ...] = Field(description="the configurations that were compared on the test half")
-    winner: TriedChoice | TriedContender | None = Field(description="the finalist that is better beyond doubt")
+    tried: tuple[TriedSearch, ...] = Field(description="the best configurations on the search half")
+    finalists: tuple[TriedSearch, ...] = Field(description="those compared on the test half")
+    winner: TriedSearch | None = Field(description="the finalist that is better beyond doubt")
     proposed: str = Field(description="spec of its retriever, which is used from now on; empty if there is none")
-    raced: tuple[TriedContender, ...] = Field(
+    raced: tuple[TriedSearch, ...] = Field(
         default=(), description="other builds and rerankers with their best configuration on the search half"
     )
-    raced_finalists: tuple[TriedContender, ...] = Field(default=(), description="those compared on the test half")
     left_out: str = Field(default="", description="a sentence that says why others were not compared")
-    rebuild: TriedContender | None = Field(
+    rebuild: TriedSearch | None = Field(
         default=None, description="the build that is better than the default beyond doubt, and than the winner"
     )
     command: str = Field(default="", description="the command that rebuilds the index in this way")
@@ -276,10 +274,12 @@ def run_tune(plan: TunePlan, progress: Progress) -> TuneResult:
     rivals = choose_contenders(raced, float(search[[default, *chosen]].mean(axis=1).max()))
     gains_tested = np.array([*test[chosen], *_on_test_half(rivals, measure, ~searched)]).reshape(-1, len(tested))
     compared = compare_gains(test[default], gains_tested, tested, seed)
-    finalists = [TriedChoice(choice=choices[n], **dict(one)) for n, one in zip(chosen, compared, strict=False)]
-    rivals = [
-        one.model_copy(update={**dict(found), "questions": len(tested)})
-        for one, found in zip(rivals, compared[len(chosen) :], strict=True)
+    present = [(PRESENT, choices[number]) for number in chosen]
+    finalists = [
+        TriedSearch(contender=contender, choice=choice, questions=len(tested), **dict(one))
+        for (contender, choice), one in zip(
+            [*present, *((one.contender, one.choice) for one in rivals)], compared, strict=True
+        )
     ]
     result = TuneResult(
         index=plan.index.name,
@@ -292,9 +292,8 @@ def run_tune(plan: TunePlan, progress: Progress) -> TuneResult:
         tried=tuple(one.model_copy(update={"p_holm": None}) for one in tried),
         finalists=tuple(finalists),
         raced=tuple(raced),
-        raced_finalists=tuple(rivals),
         left_out=race.left_out,
-        **_verdict(plan, finalists, rivals),
+        **_verdict(plan, finalists),
         out=str(plan.out),
         seconds=round(time.perf_counter() - plan.began, 1),
     )
@@ -305,28 +304,28 @@ def run_tune(plan: TunePlan, progress: Progress) -> TuneResult:
     return result
 
 
-def _on_test_half(rivals: Sequence[TriedContender], measure: Measure, asked: Bools) -> Iterator[Floats]:
+def _on_test_half(rivals: Sequence[TriedSearch], measure: Measure, asked: Bools) -> Iterator[Floats]:
     """Yield the gains of the best configuration of each contender on the test half."""
     for rival in rivals:
         choices, gains = measure(rival.contender, asked)
         yield gains[list(choices).index(rival.choice)]
 
 
-def _verdict(plan: TunePlan, finalists: Sequence[TriedChoice], rivals: Sequence[TriedContender]) -> dict[str, Any]:
+def _verdict(plan: TunePlan, finalists: Sequence[TriedSearch]) -> dict[str, Any]:
     """Return what is used from now on, and the build that is better than that, with its command."""
-    applicable: list[TriedChoice | TriedContender] = [*finalists]
-    applicable += [one for one in rivals if not one.contender.needs_build]
-    winner = max((one for one in applicable if one.is_better), key=lambda one: one.difference, default=None)
-    base = plan.of(winner.contender).retriever if isinstance(winner, TriedContender) else plan.retriever
+
+    def spec(one: TriedSearch) -> str:
+        return one.choice.spec(plan.of(one.contender).retriever)
+
+    winner = best_of(one for one in finalists if not one.contender.needs_build)
     level = winner.difference if winner else 0.0
-    builds = [one for one in rivals if one.contender.needs_build and one.is_better and one.difference > level]
-    rebuild = max(builds, key=lambda one: one.difference, default=None)
-    command = ""
-    if rebuild is not None:
-        retriever = rebuild.choice.spec(plan.of(rebuild.contender).retriever)
-        command = rebuild_command(plan.index, rebuild.contender, retriever)
-    proposed = winner.choice.spec(base) if winner else ""
-    return {"winner": winner, "proposed": proposed, "rebuild": rebuild, "command": command}
+    rebuild = best_of(one for one in finalists if one.contender.needs_build and one.difference > level)
+    return {
+        "winner": winner,
+        "proposed": spec(winner) if winner else "",
+        "rebuild": rebuild,
+        "command": rebuild_command(plan.index, rebuild.contender, spec(rebuild)) if rebuild else "",
+    }
 
 
 def _race_of(plan: TunePlan, count: int, progress: Progress) -> RacePlan:
@@ -352,7 +351,7 @@ def _race_of(plan: TunePlan, count: int, progress: Progress) -> RacePlan:
     return race
 
 
-def _tuned(plan: TunePlan, result: TuneResult, winner: GainComparison) -> TunedSearch:
+def _tuned(plan: TunePlan, result: TuneResult, winner: TriedSearch) -> TunedSearch:
     assert winner.ci95 is not None, "without an interval nothing is better"
     return TunedSearch(
         retriever=result.proposed,

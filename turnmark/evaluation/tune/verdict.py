@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ from turnmark.evaluation.scores.cluster_statistics import (
     intervals,
     permutation_tests,
 )
+from turnmark.evaluation.tune.contenders import PRESENT, Contender
 from turnmark.evaluation.tune.questions import TuneQuestion
 from turnmark.evaluation.tune.rankings import SearchChoice
 
@@ -55,10 +56,21 @@ class GainComparison(Record):
         return self.ci95 is not None and self.ci95[1] < 0
 
 
-class TriedChoice(GainComparison):
-    """A configuration of the search, compared with the default."""
+Compared = TypeVar("Compared", bound=GainComparison)
 
+
+def best_of(compared: Iterable[Compared]) -> Compared | None:
+    """Return the one that gains most of those that are better beyond doubt, or None if none is."""
+    return max((one for one in compared if one.is_better), key=lambda one: one.difference, default=None)
+
+
+class TriedSearch(GainComparison):
+    """A configuration of the search over the present index or another build of it, compared with the default."""
+
+    contender: Contender = PRESENT
     choice: SearchChoice
+    questions: int = Field(description="number of questions that it was measured on")
+    is_dropped: bool = Field(default=False, description="whether a contender was clearly worse on the first of them")
 
 
 def units_of(questions: Sequence[TuneQuestion]) -> list[str]:
@@ -100,10 +112,13 @@ def compare_choices(
     numbers: Sequence[int],
     units: Sequence[str],
     seed: int,
-) -> list[TriedChoice]:
+) -> list[TriedSearch]:
     """Compare some configurations of the search with the default, with p corrected over them."""
     compared = compare_gains(gains[default], gains[list(numbers)], units, seed)
-    return [TriedChoice(choice=choices[number], **dict(one)) for number, one in zip(numbers, compared, strict=True)]
+    return [
+        TriedSearch(choice=choices[number], questions=len(units), **dict(one))
+        for number, one in zip(numbers, compared, strict=True)
+    ]
 
 
 def compare_gains(default: Floats, others: Floats, units: Sequence[str], seed: int) -> list[GainComparison]:
