@@ -1,4 +1,4 @@
-"""Wrappers of generators: a deadline, a default temperature, and a record of the models that answered."""
+"""Wrappers of generators: a deadline and a default temperature."""
 
 from __future__ import annotations
 
@@ -43,26 +43,6 @@ class _WithTemperature(GeneratorWrapper):
 
     def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
         return super()._converse(messages, tools, **{"temperature": self.temperature, **options})
-
-
-class ModelRecorder(GeneratorWrapper):
-    """A judge's generator that records the names of the models that answered, as the endpoint reports them."""
-
-    def __init__(self, generator: Generator) -> None:
-        super().__init__(generator)
-        self.models: dict[str, None] = {}
-
-    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """See `Generator.complete`."""
-        reply = self.generator.complete(messages, **options)
-        self.models[reply.model] = None
-        return reply
-
-    def over(self, generator: Generator) -> ModelRecorder:
-        """Wrap another generator with the same record."""
-        other = ModelRecorder(generator)
-        other.models = self.models
-        return other
 
 
 class DeadlineGenerator(GeneratorWrapper):

@@ -24,7 +24,6 @@ from turnmark.core.console import Progress
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.types import Problem
 from turnmark.evaluation.calls.cost_estimates import CountingModel, spent_on
-from turnmark.evaluation.calls.generator_wrappers import ModelRecorder
 from turnmark.evaluation.calls.judgment_store import JUDGMENTS_FILE, StoredJudgment, open_judgments
 from turnmark.evaluation.judging.judges import Judge
 from turnmark.evaluation.judging.rubrics import judgment_key, prompts_digest
@@ -35,7 +34,7 @@ from turnmark.evaluation.storage.journal import Journal
 from turnmark.evaluation.storage.run_folder import RunFolder
 from turnmark.evaluation.tasks.items import Case, Item
 from turnmark.evaluation.tasks.metric import try_scorer
-from turnmark.evaluation.tasks.rubric import Outcome, Rubric
+from turnmark.evaluation.tasks.rubric import CallRecorder, Outcome, Rubric
 from turnmark.evaluation.tasks.task import Task
 
 BUDGET = "budget"
@@ -245,7 +244,7 @@ class JudgeCalls:
     def _judge(self, job: _Job) -> tuple[StoredJudgment, Usage]:
         previous = job.previous
         earlier_tries = previous.tries if previous else 0
-        generator = ModelRecorder(job.judge.for_try(earlier_tries))
+        generator = CallRecorder(job.judge.for_try(earlier_tries))
         began = time.perf_counter()
         # An exception fails only this judgment.
         answer, failure = try_scorer(partial(job.rubric.ask, generator, job.case, self.prompts))

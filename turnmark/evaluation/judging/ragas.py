@@ -24,14 +24,12 @@ from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError, Pr
 from turnmark.assistant.llm.generators.response_cache import CachedGenerator, with_cache
 from turnmark.assistant.llm.prompts.prompt_files import turn_lines
 from turnmark.assistant.llm.prompts.structured_output import Failure
-from turnmark.assistant.types import Usage
 from turnmark.core.extras import require_extra
 from turnmark.corpora.types import Message
-from turnmark.evaluation.calls.generator_wrappers import ModelRecorder
-from turnmark.evaluation.judging.rubrics import failed_outcome, require_material
+from turnmark.evaluation.judging.rubrics import judge_failure, require_material
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.tasks.items import Case
-from turnmark.evaluation.tasks.rubric import Outcome, Rubric
+from turnmark.evaluation.tasks.rubric import CallRecorder, Outcome, Rubric
 
 RAGAS = "ragas"
 FAITHFULNESS, SPREAD = "rl_f", "rl_f.spread"
@@ -58,50 +56,28 @@ def ragas_rubrics() -> tuple[Rubric, ...]:
 
 def _faithfulness(generator: Generator, case: Case, _: Path | None) -> Outcome:
     values: list[float] = []
-    usage = Usage()
     for number in range(REPEATS):
-        counted = _CountedJudge(_for_repeat(generator, number))
         try:
-            value = asyncio.run(_scorer(counted)(case))
+            value = asyncio.run(_scorer(_for_repeat(generator, number))(case))
         except Exception as error:  # on an unreadable reply the package may raise any exception
             kind = error.kind if isinstance(error, GeneratorError) else "invalid"
-            return failed_outcome(Failure(kind=kind, reason=f"ragas: {error}"), usage + counted.usage)
-        usage += counted.usage
+            raise judge_failure(Failure(kind=kind, reason=f"ragas: {error}")) from error
         if math.isnan(value):
-            return Outcome(status="not_applicable", reason="the reply makes no claims", usage=usage)
+            return Outcome(status="not_applicable", reason="the reply makes no claims")
         values.append(value)
     mean, spread = sum(values) / len(values), max(values) - min(values)
     parts = tuple(f"{value:.4f}" for value in values)
     reason = f"{', '.join(parts)}; spread {spread:.4f}"
-    return Outcome(status="scored", value=mean, reason=reason, parts=parts, also={SPREAD: spread}, usage=usage)
+    return Outcome(status="scored", value=mean, reason=reason, parts=parts, also={SPREAD: spread})
 
 
 def _for_repeat(generator: Generator, number: int) -> Generator:
     """Return the judge for one of the repeats, each of which has its own cache entries."""
-    if isinstance(generator, ModelRecorder):
+    if isinstance(generator, CallRecorder):
         return generator.over(_for_repeat(generator.generator, number))
     if isinstance(generator, CachedGenerator):
         return with_cache(generator, REPEATS * generator.repeat + number)
     return generator
-
-
-class _CountedJudge:
-    """A judge as a function from prompt and temperature to text; counts the usage of its calls."""
-
-    def __init__(self, generator: Generator) -> None:
-        self.generator, self.usage = generator, Usage()
-
-    def __call__(self, text: str, temperature: float) -> str:
-        try:
-            reply = self.generator.complete(
-                (PromptMessage(role="user", content=text),), temperature=temperature,
-                max_tokens=self.generator.reply_tokens,
-            )  # fmt: skip
-        except GeneratorError as error:
-            self.usage += error.usage
-            raise
-        self.usage += reply.usage
-        return reply.text
 
 
 def stub_vertex_classes() -> None:
@@ -119,7 +95,7 @@ def stub_vertex_classes() -> None:
             setattr(module, kind, type(kind, (), {}))
 
 
-def _scorer(ask: Callable[[str, float], str]) -> Callable[[Case], Any]:
+def _scorer(generator: Generator) -> Callable[[Case], Any]:
     """Return the package's faithfulness metric, asking one of our judges."""
     stub_vertex_classes()
     from langchain_core.outputs import Generation, LLMResult
@@ -127,6 +103,10 @@ def _scorer(ask: Callable[[str, float], str]) -> Callable[[Case], Any]:
     from ragas.llms.base import BaseRagasLLM
     from ragas.metrics import Faithfulness
     from ragas.run_config import RunConfig
+
+    def ask(text: str, temperature: float) -> str:
+        message, limit = PromptMessage(role="user", content=text), generator.reply_tokens
+        return generator.complete((message,), temperature=temperature, max_tokens=limit).text
 
     class RagasModel(BaseRagasLLM):  # type: ignore[misc]
         def generate_text(self, prompt: Any, n: int = 1, temperature: float = 1e-8, **_: Any) -> Any:

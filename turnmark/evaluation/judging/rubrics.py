@@ -18,10 +18,11 @@ from turnmark.corpora.text.segmentation import is_latin
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.tasks.items import Case
-from turnmark.evaluation.tasks.rubric import Ask, Outcome, Rubric
+from turnmark.evaluation.tasks.rubric import Grade, JudgeFailure, Outcome, Rubric
 from turnmark.retrieval.embedding.embedders import languages_of
 
 T = TypeVar("T", bound=BaseModel)
+A = TypeVar("A")
 BERT_METRICS = ("bert_recall", "bert_k_precision", "rb_alg")
 """Metrics of `bertscore` judges, without the model's name."""
 EMBEDDED_JUDGE = "embedded"
@@ -67,17 +68,23 @@ def prompts_digest(prompts: Mapping[str, str]) -> str:
     return hashlib.sha256(pairs).hexdigest()[:16]
 
 
-def failed_outcome(failure: Failure, usage: Usage, notes: Sequence[str] = ()) -> Outcome:
-    """Return the outcome of a judge that gave no usable reply."""
+def judge_failure(failure: Failure, notes: Sequence[str] = ()) -> JudgeFailure:
+    """Return the error of a judge that gave no usable reply."""
     reason = f"{failure.kind.replace('_', ' ')}: {failure.reason or 'no usable reply came'}"
-    return Outcome(
-        status="failed",
-        kind=failure.kind,
-        reason=reason,
-        raw=failure.raw[-MAX_RAW_CHARACTERS:],
-        notes=tuple(notes),
-        usage=usage,
-    )
+    raw = failure.raw[-MAX_RAW_CHARACTERS:]
+    return JudgeFailure(Outcome(status="failed", kind=failure.kind, reason=reason, raw=raw, notes=tuple(notes)))
+
+
+def require_answer(asked: tuple[A | Failure, Usage], notes: Sequence[str] = ()) -> A:
+    """Return a judge's answer; raise `JudgeFailure` if it gave none.
+
+    Args:
+        notes: what was cut from the prompt.
+    """
+    answer, _ = asked
+    if isinstance(answer, Failure):
+        raise judge_failure(answer, notes)
+    return answer
 
 
 TOO_LONG = Outcome(
@@ -96,8 +103,8 @@ def judge_prompt(
     extra_texts: Mapping[str, str] | None = None,
     plain: Mapping[str, str] | None = None,
     reply: int | None = None,
-) -> FittedPrompt | None:
-    """Render the prompt `name` for a case within the judge's context, or return None if it does not fit.
+) -> FittedPrompt:
+    """Render the prompt `name` for a case within the judge's context; raise `JudgeFailure` if it does not fit.
 
     Args:
         parts: names of the case's fields that it shows besides passages and history, each between marks.
@@ -109,7 +116,11 @@ def judge_prompt(
     shown = [part for part in ("question", "answer", "reference") if part in (*parts, *prompt.placeholders)]
     texts = {part: str(getattr(case, part)) for part in shown} | dict(extra_texts or {})
     passages = (case.passages or ()) if case.passages_judged else ()
-    return fit_prompt(prompt, prompt_room(generator, reply), texts, passages, case.history, plain, case.question)
+    room = prompt_room(generator, reply)
+    fitted = fit_prompt(prompt, room, texts, passages, case.history, plain, case.question)
+    if fitted is None:
+        raise JudgeFailure(TOO_LONG)
+    return fitted
 
 
 def add_check(schema: type[T], most: int, check: Callable[[T], str | None]) -> type[T]:
@@ -132,8 +143,8 @@ def add_check(schema: type[T], most: int, check: Callable[[T], str | None]) -> t
     )
 
 
-def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], float], *parts: str) -> Ask:
-    """Return the function `Rubric.ask` for a rubric with one prompt and one verdict.
+def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], float], *parts: str) -> Grade:
+    """Return the function `Rubric.grade` for a rubric with one prompt and one verdict.
 
     Args:
         value: function from the verdict's label and number to the metric's value.
@@ -142,25 +153,20 @@ def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], flo
 
     def ask_for_verdict(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
         prompt = judge_prompt(name, case, generator, prompts, parts, dict(case.more))
-        if prompt is None:
-            return TOO_LONG
-        verdict, usage = ask_verdict(generator, prompt.messages, offer, prompts)
-        if isinstance(verdict, Failure):
-            return failed_outcome(verdict, usage, prompt.notes)
+        verdict = require_answer(ask_verdict(generator, prompt.messages, offer, prompts), prompt.notes)
         return Outcome(
             status="scored",
             value=value(verdict.label, verdict.value),
             label=verdict.label if verdict.value is None else None,
             reason=verdict.text[-MAX_RAW_CHARACTERS:],
             notes=prompt.notes,
-            usage=usage,
         )
 
     return ask_for_verdict
 
 
-def by_code(judge: str, grade: Callable[[Case], Outcome]) -> Ask:
-    """Return the function `Rubric.ask` for a rubric without a language model.
+def by_code(judge: str, grade: Callable[[Case], Outcome]) -> Grade:
+    """Return the function `Rubric.grade` for a rubric without a language model.
 
     With any other judge the outcome is "not applicable", so that cost estimates do not count the rubric.
     """

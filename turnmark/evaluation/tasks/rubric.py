@@ -1,15 +1,22 @@
-"""`Rubric`: a question to a judge about a reply. `Outcome`: the judge's answer to it."""
+"""`Rubric`: a question to a judge about a reply. `Outcome`: the judge's answer to it, with the usage of its calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from turnmark.assistant.llm.calls.protocols import Generator
+from turnmark.assistant.llm.calls.protocols import (
+    CallOptions,
+    Completion,
+    Generator,
+    GeneratorError,
+    GeneratorWrapper,
+    PromptMessage,
+)
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
 from turnmark.evaluation.metric_style import DEFAULT_STYLE, MetricStyles
@@ -65,7 +72,49 @@ class Choices(Protocol):
         ...
 
 
-Ask = Callable[[Generator, Case, Path | None], Outcome]
+class JudgeFailure(Exception):
+    """A judge gave no usable reply; the outcome says why."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
+class CallRecorder(GeneratorWrapper):
+    """A judge's generator that records the usage of its calls, and the models that answered.
+
+    The models have the names that the endpoint reports.
+    """
+
+    def __init__(self, generator: Generator) -> None:
+        super().__init__(generator)
+        self.models: dict[str, None] = {}
+        self._spent: list[Usage] = []
+
+    @property
+    def usage(self) -> Usage:
+        """Usage of all calls, including those that failed."""
+        return sum(self._spent, Usage())
+
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
+        """See `Generator.complete`."""
+        try:
+            reply = self.generator.complete(messages, **options)
+        except GeneratorError as error:
+            self._spent.append(error.usage)
+            raise
+        self._spent.append(reply.usage)
+        self.models[reply.model] = None
+        return reply
+
+    def over(self, generator: Generator) -> CallRecorder:
+        """Wrap another generator with the same record."""
+        other = CallRecorder(generator)
+        other.models, other._spent = self.models, self._spent
+        return other
+
+
+Grade = Callable[[Generator, Case, Path | None], Outcome]
 
 
 @dataclass(frozen=True)
@@ -76,7 +125,8 @@ class Rubric:
         name: the metric's name.
         by: a description of the instrument, for the comparison with published figures.
         prompts: names of its prompts.
-        ask: function from generator, case and the folder with the user's prompts to the outcome.
+        grade: function from generator, case and the folder with the user's prompts to the outcome, without its usage.
+            It may raise `JudgeFailure`.
         without: function from the case to the reason why the rubric does not apply, or None if it applies.
         level: level of measurement, for the agreement of judges.
         values: label -> value, if judges choose a label; several judges then decide by majority instead of the median.
@@ -89,7 +139,7 @@ class Rubric:
     name: str
     by: str
     prompts: tuple[str, ...]
-    ask: Ask
+    grade: Grade
     without: Callable[[Case], str | None] = lambda _: None
     level: Level = "interval"
     values: Mapping[str, float] | None = None
@@ -102,3 +152,12 @@ class Rubric:
     def names(self) -> tuple[str, ...]:
         """The names of all its metrics."""
         return (self.name, *self.also)
+
+    def ask(self, generator: Generator, case: Case, prompts: Path | None) -> Outcome:
+        """Ask a judge about a case."""
+        recorder = generator if isinstance(generator, CallRecorder) else CallRecorder(generator)
+        try:
+            outcome = self.grade(recorder, case, prompts)
+        except JudgeFailure as failure:
+            outcome = failure.outcome
+        return outcome.model_copy(update={"usage": recorder.usage})

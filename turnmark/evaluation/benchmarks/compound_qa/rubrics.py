@@ -19,7 +19,6 @@ from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError
 from turnmark.assistant.llm.calls.reply_schemas import limit_characters
 from turnmark.assistant.llm.prompts.context_budget import fit_prompt, prompt_room
 from turnmark.assistant.llm.prompts.structured_output import Failure, ask, number_lines, write_text
-from turnmark.assistant.types import Usage
 from turnmark.evaluation.benchmarks.compound_qa.answer_modes import (
     DIALOGUE,
     POSITIONS,
@@ -31,15 +30,16 @@ from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
     TOO_LONG,
     add_check,
-    failed_outcome,
+    judge_failure,
     judge_prompt,
+    require_answer,
     require_material,
 )
 from turnmark.evaluation.judging.verdicts import Labels, ask_verdict
 from turnmark.evaluation.metric_style import MetricStyle
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.tasks.items import Case
-from turnmark.evaluation.tasks.rubric import Outcome, Rubric
+from turnmark.evaluation.tasks.rubric import JudgeFailure, Outcome, Rubric
 
 WIN_RATE, SUB_WIN_RATE = "win_rate", "sub_win_rate"
 FLIPS, FIRST, PREFERENCE = ".flips", ".first", "preference"
@@ -147,11 +147,6 @@ class ReplyComparison:
         orders = ("ours first", "reference first")
         return tuple(f"{order}: {outcome.label}" for order, outcome in zip(orders, self.orders, strict=True))
 
-    @property
-    def usage(self) -> Usage:
-        """Usage of both orders together."""
-        return self.orders[0].usage + self.orders[1].usage
-
 
 def compare_replies(
     generator: Generator, question: str, ours: str, theirs: str, prompts: Path | None = None
@@ -165,11 +160,12 @@ def compare_replies(
         )
         if prompt is None:
             return TOO_LONG
-        verdict, usage = ask_verdict(generator, prompt.messages, FIVE_LABELS, prompts)
-        if isinstance(verdict, Failure):
-            return failed_outcome(verdict, usage)
+        try:
+            verdict = require_answer(ask_verdict(generator, prompt.messages, FIVE_LABELS, prompts))
+        except JudgeFailure as failure:
+            return failure.outcome
         value = float(sign * MARGINS[verdict.label])
-        return Outcome(status="scored", value=value, label=verdict.label, reason=verdict.text, usage=usage)
+        return Outcome(status="scored", value=value, label=verdict.label, reason=verdict.text)
 
     return ReplyComparison((in_order(ours, theirs, 1), in_order(theirs, ours, -1)))
 
@@ -183,7 +179,7 @@ def _judge_reply(generator: Generator, case: Case, prompts: Path | None) -> Outc
         return Outcome(status="scored", value=0.0, label="theirs", reason=EMPTY_LOSES, also=also)
     pair = compare_replies(generator, case.question, case.answer, case.reference, prompts)
     if pair.failure is not None:
-        return pair.failure.model_copy(update={"usage": pair.usage})
+        return pair.failure
     side = pair.winner
     also = {
         WIN_RATE + FLIPS: float(pair.flipped),
@@ -193,7 +189,7 @@ def _judge_reply(generator: Generator, case: Case, prompts: Path | None) -> Outc
     reasons = "\n---\n".join(outcome.reason[-MAX_RAW_CHARACTERS // 2 :] for outcome in pair.orders)
     return Outcome(
         status="scored", value=pair.wins, label=side, reason=f"{'; '.join(pair.labels)}\n{reasons}",
-        parts=pair.labels, also=also, usage=pair.usage,
+        parts=pair.labels, also=also,
     )  # fmt: skip
 
 
@@ -205,7 +201,6 @@ def _judge_parts(generator: Generator, case: Case, prompts: Path | None) -> Outc
     answers = _texts_named(case, "given")
     if not any(reference.strip() for reference in references):
         return Outcome(status="not_applicable", reason="the reference run answers none of the sub-questions")
-    usage = Usage()
     rates: list[float | None] = []
     flips: list[bool] = []
     notes: list[str] = []
@@ -214,23 +209,15 @@ def _judge_parts(generator: Generator, case: Case, prompts: Path | None) -> Outc
             rates.append(None)
             notes.append(f"{number}: no reference answer")
             continue
-        if answers:
-            answer = answers[number - 1]
-        else:
-            extraction = _extract_answer(generator, case, part, prompts)
-            usage += extraction.usage
-            if extraction.status != "scored":
-                return extraction.model_copy(update={"usage": usage})
-            answer = extraction.reason
+        answer = answers[number - 1] if answers else _extract_answer(generator, case, part, prompts)
         if not answer.strip():
             rates.append(0.0)
             notes.append(f"{number}: not answered, which loses in both orders")
             continue
         pair = compare_replies(generator, part, answer, reference, prompts)
-        usage += pair.usage
         failure = pair.failure
         if failure is not None:
-            return failure.model_copy(update={"usage": usage, "reason": f"sub-question {number}: {failure.reason}"})
+            return failure.model_copy(update={"reason": f"sub-question {number}: {failure.reason}"})
         rates.append(pair.wins)
         flips.append(pair.flipped)
         notes.append(f"{number}: {'; '.join(pair.labels)}")
@@ -243,27 +230,22 @@ def _judge_parts(generator: Generator, case: Case, prompts: Path | None) -> Outc
     }
     also |= by_position(SUB_WIN_RATE, order, rates)
     reason = "; ".join(notes)
-    return Outcome(
-        status="scored", value=mean, weight=len(rated), reason=reason, parts=tuple(notes), also=also, usage=usage
-    )
+    return Outcome(status="scored", value=mean, weight=len(rated), reason=reason, parts=tuple(notes), also=also)
 
 
-def _extract_answer(generator: Generator, case: Case, part: str, prompts: Path | None) -> Outcome:
-    """Copy the answer to one sub-question out of a reply; it is the outcome's reason, or empty if there is none."""
+def _extract_answer(generator: Generator, case: Case, part: str, prompts: Path | None) -> str:
+    """Copy the answer to one sub-question out of a reply; it is empty if there is none."""
     if not case.answer.strip():
-        return Outcome(status="scored", value=0.0)
+        return ""
     prompt = judge_prompt("compound-extract", replace(case, question=part), generator, prompts, ("question", "answer"))
-    if prompt is None:
-        return TOO_LONG
     try:
         reply = write_text(generator, prompt.messages)
     except GeneratorError as error:
-        return failed_outcome(Failure(kind=error.kind, reason=str(error)), error.usage)
+        raise judge_failure(Failure(kind=error.kind, reason=str(error))) from error
     if reply.note is not None:
         kind = "length" if reply.finish_reason == "length" else "content_filter"
-        return failed_outcome(Failure(kind=kind, raw=reply.text, reason=reply.note), reply.usage)
-    is_none = reply.text.strip(" \t\n.\"'*`").casefold() in ("", "none")
-    return Outcome(status="scored", value=0.0, reason="" if is_none else reply.text, usage=reply.usage)
+        raise judge_failure(Failure(kind=kind, raw=reply.text, reason=reply.note))
+    return "" if reply.text.strip(" \t\n.\"'*`").casefold() in ("", "none") else reply.text
 
 
 def _without_references(case: Case) -> str | None:
@@ -299,17 +281,13 @@ def _judge_errors(generator: Generator, case: Case, prompts: Path | None) -> Out
     prompt = judge_prompt(
         "compound-errors", case, generator, prompts, ("answer",), {"questions": number_lines(questions)}
     )  # fmt: skip
-    if prompt is None:
-        return TOO_LONG
     form = add_check(ErrorsReply, len(questions), lambda reply: _problem(reply, len(questions)))
-    reply, usage = ask(generator, prompt.messages, form)
-    if isinstance(reply, Failure):
-        return failed_outcome(reply, usage)
+    reply = require_answer(ask(generator, prompt.messages, form))
     parts = (f"{OMITTED}: {_numbers(reply.omitted)}", f"{MERGED}: {_numbers(reply.merged)}")
     also = {MERGED: float(bool(reply.merged)), LANGUAGE: float(reply.wrong_language)}
     reason = " ".join(reply.reason.split()) or "; ".join(parts)
     value = float(bool(reply.omitted))
-    return Outcome(status="scored", value=value, reason=reason, parts=parts, also=also, usage=usage)
+    return Outcome(status="scored", value=value, reason=reason, parts=parts, also=also)
 
 
 def _numbers(numbers: Sequence[int]) -> str:

@@ -24,7 +24,7 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 
 from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.calls.reply_schemas import limit_characters
-from turnmark.assistant.llm.prompts.structured_output import Failure, ask, number_lines
+from turnmark.assistant.llm.prompts.structured_output import ask, number_lines
 from turnmark.assistant.steps.verify.claim_support import language_of_sources, stems
 from turnmark.corpora.text.segmentation import sentences, words
 from turnmark.evaluation.judging.embedded_judge import VARIANT, SentenceVectors, parts_of
@@ -32,11 +32,10 @@ from turnmark.evaluation.judging.rubrics import (
     EMBEDDED_JUDGE,
     MAX_RAW_CHARACTERS,
     OWN_WORDS,
-    TOO_LONG,
     add_check,
     by_code,
-    failed_outcome,
     judge_prompt,
+    require_answer,
     require_material,
     unless_unreadable,
 )
@@ -138,18 +137,15 @@ def _judge_rating(generator: Generator, case: Case, prompts: Path | None) -> Out
     steps, expected = judged_steps(case)
     texts = {"steps": number_lines(steps) or "(none)", "reference_steps": number_lines(expected)}
     prompt = judge_prompt("inseval", case, generator, prompts, ("question", "answer", "reference"), texts)
-    if prompt is None:
-        return TOO_LONG
     if asks_for_text(JUDGES.load("inseval", prompts)):
-        reply, usage = ask_ratings(generator, prompt.messages, PLAIN_FIELDS, InsevalReply)
+        asked = ask_ratings(generator, prompt.messages, PLAIN_FIELDS, InsevalReply)
     else:
-        reply, usage = ask(generator, prompt.messages, InsevalReply, max_tokens=generator.reply_tokens)
-    if isinstance(reply, Failure):
-        return failed_outcome(reply, usage, prompt.notes)
+        asked = ask(generator, prompt.messages, InsevalReply, max_tokens=generator.reply_tokens)
+    reply = require_answer(asked, prompt.notes)
     reason = f"{' '.join(reply.reason.split())} (completion {reply.completion:g}%)"
     return Outcome(
         status="scored", value=reply.rating, reason=reason.strip()[-MAX_RAW_CHARACTERS:],
-        notes=prompt.notes, usage=usage, also={COMPLETION: reply.completion / 100},
+        notes=prompt.notes, also={COMPLETION: reply.completion / 100},
     )  # fmt: skip
 
 
@@ -162,18 +158,13 @@ def _judge_steps(generator: Generator, case: Case, prompts: Path | None) -> Outc
     prompt = judge_prompt(
         "inseval-steps", case, generator, prompts, ("question",), texts, {"count": str(len(expected))}, limit
     )
-    if prompt is None:
-        return TOO_LONG
     counts = len(expected), len(steps)
     form = add_check(StepsReply, sum(counts), lambda reply: _problem(reply, *counts))
-    reply, usage = ask(generator, prompt.messages, form, max_tokens=limit)
-    if isinstance(reply, Failure):
-        return failed_outcome(reply, usage, prompt.notes)
+    reply = require_answer(ask(generator, prompt.messages, form, max_tokens=limit), prompt.notes)
     first_by = {pair.step: pair.by for pair in reversed(reply.covered)}
     completion = min(1.0, len({pair.by for pair in reply.covered}) / len(expected))
-    return covered_outcome(first_by, steps, expected).model_copy(
-        update={"notes": prompt.notes, "usage": usage, "also": {BY_STEPS: completion}}
-    )
+    outcome = covered_outcome(first_by, steps, expected)
+    return outcome.model_copy(update={"notes": prompt.notes, "also": {BY_STEPS: completion}})
 
 
 def covered_outcome(covered: dict[int, int], steps: list[str], expected: list[str]) -> Outcome:

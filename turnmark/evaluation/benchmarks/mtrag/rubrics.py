@@ -15,16 +15,15 @@ from pydantic import BaseModel, model_validator
 from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.calls.reply_schemas import limit_characters, limit_items
 from turnmark.assistant.llm.prompts.structured_output import Failure, ask
-from turnmark.assistant.types import Usage
 from turnmark.evaluation.judging.embedded_judge import extractive_rubrics
 from turnmark.evaluation.judging.rubrics import (
     OWN_WORDS,
-    TOO_LONG,
     UNDERSPECIFIED_LABEL,
     add_check,
     by_verdict,
-    failed_outcome,
+    judge_failure,
     judge_prompt,
+    require_answer,
     require_material,
     tenth,
 )
@@ -80,34 +79,25 @@ def _problem(reply: VerdictsReply, count: int) -> str | None:
 
 def _faithfulness(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
     prompt = judge_prompt("claims", case, generator, prompts, ("answer",))
-    if prompt is None:
-        return TOO_LONG
-    reply, usage = ask(generator, prompt.messages, ClaimsReply, max_tokens=generator.reply_tokens)
-    if isinstance(reply, Failure):
-        return failed_outcome(reply, usage)
+    reply = require_answer(ask(generator, prompt.messages, ClaimsReply, max_tokens=generator.reply_tokens))
     claims = [" ".join(claim.split()) for claim in reply.claims if claim.strip()]
     if not claims:
-        return Outcome(status="not_applicable", reason="the reply makes no claims", usage=usage)
+        return Outcome(status="not_applicable", reason="the reply makes no claims")
     if len(claims) > MAX_CLAIMS:
         failure = Failure(kind="invalid", reason=f"{len(claims)} claims were found in one reply", raw="\n".join(claims))
-        return failed_outcome(failure, usage)
-    return _check_claims(generator, case, prompts, claims, usage)
+        raise judge_failure(failure)
+    return _check_claims(generator, case, prompts, claims)
 
 
-def _check_claims(generator: Generator, case: Case, prompts: Path | None, claims: list[str], spent: Usage) -> Outcome:
+def _check_claims(generator: Generator, case: Case, prompts: Path | None, claims: list[str]) -> Outcome:
     """Return the share of the claims that the passages support; failed unless each claim has exactly one verdict."""
     lines = "\n".join(f"{number}. {claim}" for number, claim in enumerate(claims, 1))
     limit = max(generator.reply_tokens, TOKENS_PER_CLAIM * len(claims))
     prompt = judge_prompt(
         "claim-verdicts", case, generator, prompts, (), {"claims": lines}, {"count": str(len(claims))}, limit
     )
-    if prompt is None:
-        return TOO_LONG.model_copy(update={"usage": spent})
     form = add_check(VerdictsReply, len(claims), lambda reply: _problem(reply, len(claims)))
-    reply, usage = ask(generator, prompt.messages, form, max_tokens=limit)
-    usage += spent
-    if isinstance(reply, Failure):
-        return failed_outcome(reply, usage, prompt.notes)
+    reply = require_answer(ask(generator, prompt.messages, form, max_tokens=limit), prompt.notes)
     verdict_of = {verdict.claim: verdict for verdict in reply.verdicts}
     parts: list[str] = []
     unsupported: list[str] = []
@@ -124,9 +114,8 @@ def _check_claims(generator: Generator, case: Case, prompts: Path | None, claims
     reason = f"{count} of {len(claims)} claims are supported"
     if unsupported:
         reason += f"; not: {'; '.join(unsupported)}"
-    return Outcome(
-        status="scored", value=count / len(claims), reason=reason, parts=tuple(parts), notes=prompt.notes, usage=usage
-    )
+    value = count / len(claims)
+    return Outcome(status="scored", value=value, reason=reason, parts=tuple(parts), notes=prompt.notes)
 
 
 # --- rl_r ------------------------------------------------------------------------------------------------------------
@@ -157,11 +146,7 @@ def relevance(embed: Embed, embedder: str) -> Rubric:
 
     def judge_relevance(generator: Generator, case: Case, prompts: Path | None) -> Outcome:
         prompt = judge_prompt("implied-questions", case, generator, prompts, ("answer",))
-        if prompt is None:
-            return TOO_LONG
-        reply, usage = ask(generator, prompt.messages, ImpliedReply)
-        if isinstance(reply, Failure):
-            return failed_outcome(reply, usage)
+        reply = require_answer(ask(generator, prompt.messages, ImpliedReply))
         questions = [" ".join(text.split()) for text in reply.questions if text.strip()]
         value = 0.0
         if not reply.evasive:
@@ -171,7 +156,7 @@ def relevance(embed: Embed, embedder: str) -> Rubric:
             ]
             value = min(1.0, max(0.0, sum(cosines) / len(cosines)))
         reason = "evasive" if reply.evasive else f"it would answer: {' / '.join(questions)}"
-        return Outcome(status="scored", value=value, reason=reason, parts=tuple(questions), usage=usage)
+        return Outcome(status="scored", value=value, reason=reason, parts=tuple(questions))
 
     description = f"RAGAS answer relevance over {embedder}, {OWN_WORDS}"
     return Rubric("rl_r", description, ("implied-questions",), judge_relevance, require_material(), extra=embedder)
