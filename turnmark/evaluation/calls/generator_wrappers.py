@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from functools import partial
 
 from turnmark.assistant.llm.calls.cancellation import Stop, TurnStopped, current_stop, stop_context
 from turnmark.assistant.llm.calls.protocols import (
@@ -14,7 +13,6 @@ from turnmark.assistant.llm.calls.protocols import (
     Generator,
     GeneratorError,
     GeneratorWrapper,
-    PromptMessage,
 )
 from turnmark.assistant.llm.generators.response_cache import CachedGenerator
 from turnmark.assistant.types import Usage
@@ -36,13 +34,10 @@ class _WithTemperature(GeneratorWrapper):
         super().__init__(generator)
         self.temperature = temperature
 
-    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
+    def _around(self, call: partial[Completion], options: CallOptions) -> Completion:
         if options.get("temperature") is None:
             options["temperature"] = self.temperature
-        return self.generator.complete(messages, **options)
-
-    def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
-        return super()._converse(messages, tools, **{"temperature": self.temperature, **options})
+        return call(**options)
 
 
 class DeadlineGenerator(GeneratorWrapper):
@@ -68,33 +63,21 @@ class DeadlineGenerator(GeneratorWrapper):
         """Number of the repeat, for a cached generator; 0 for others, which do not know it."""
         return self.generator.repeat if isinstance(self.generator, CachedGenerator) else 0
 
-    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """See `Generator.complete`. Nothing is streamed, because a broken stream could not be retried."""
-        on_text = options.pop("on_text", None)
-        reply: Completion = self._within(lambda: self.generator.complete(messages, **options))
-        if on_text is not None:
-            on_text(reply.text)
-        return reply
+    def _around(self, call: partial[Completion], options: CallOptions) -> Completion:
+        """Make a call within the deadline, and count its usage.
 
-    def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
-        on_text = options.pop("on_text", None)
-        reply = self._within(lambda: super(DeadlineGenerator, self)._converse(messages, tools, **options))
-        if on_text is not None and reply.text:
-            on_text(reply.text)
-        return reply
-
-    def _within(self, call: Callable[[], Any]) -> Any:
-        """Call a function within the deadline, and count its usage.
+        Nothing is streamed, because a broken stream could not be retried.
 
         Raises:
             GeneratorError: the deadline has passed, or the call failed.
         """
+        on_text = options.pop("on_text", None)
         problem = f"the sample's deadline of {self._allowed:g} s has passed"
         if not self.left:
             raise GeneratorError("timeout", problem)
         try:
             with stop_context(Stop(current_stop().left(self.left))):  # of nested deadlines, the earliest counts
-                reply = call()
+                reply = call(**options)
         except GeneratorError as error:
             self.count(error.usage)
             raise
@@ -102,6 +85,8 @@ class DeadlineGenerator(GeneratorWrapper):
             self.count(Usage(calls=1))
             raise GeneratorError("timeout", problem) from None
         self.count(reply.usage)
+        if on_text is not None and reply.text:
+            on_text(reply.text)
         return reply
 
     def count(self, usage: Usage) -> None:

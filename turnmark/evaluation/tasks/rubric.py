@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol, Unpack
+from typing import Protocol
 
 from pydantic import Field, FiniteFloat, model_validator
 
@@ -15,7 +16,6 @@ from turnmark.assistant.llm.calls.protocols import (
     Generator,
     GeneratorError,
     GeneratorWrapper,
-    PromptMessage,
 )
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
@@ -96,10 +96,9 @@ class CallRecorder(GeneratorWrapper):
         """Usage of all calls, including those that failed."""
         return sum(self._spent, Usage())
 
-    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        """See `Generator.complete`."""
+    def _around(self, call: partial[Completion], options: CallOptions) -> Completion:
         try:
-            reply = self.generator.complete(messages, **options)
+            reply = call(**options)
         except GeneratorError as error:
             self._spent.append(error.usage)
             raise

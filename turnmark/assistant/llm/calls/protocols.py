@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from typing import Annotated, Any, Literal, Protocol, TypedDict, Unpack, runtime_checkable
 
@@ -352,7 +353,7 @@ def estimate_usage(messages: Sequence[Any], text: str, calls: int) -> Usage:
 
 
 class GeneratorWrapper(GeneratorBase):
-    """Base of wrappers, with name, limits and traits of the wrapped generator; subclasses add `complete`."""
+    """Base of wrappers, with name, limits and traits of the wrapped generator; subclasses override `_around`."""
 
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
@@ -363,8 +364,16 @@ class GeneratorWrapper(GeneratorBase):
         if hasattr(generator, "converse"):  # set only here, since not every generator supports tools
             self.converse = self._converse
 
-    def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
-        return self.generator.converse(messages, tools, **options)  # type: ignore[attr-defined]
+    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
+        """See `Generator.complete`."""
+        return self._around(partial(self.generator.complete, messages), options)
+
+    def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Unpack[CallOptions]) -> Completion:
+        return self._around(partial(self.generator.converse, messages, tools), options)  # type: ignore[attr-defined]
+
+    def _around(self, call: partial[Completion], options: CallOptions) -> Completion:
+        """Make a call of `complete` or `converse`, whose first argument is the messages."""
+        return call(**options)
 
     @property
     def context_tokens(self) -> int:

@@ -13,12 +13,12 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.metadata import version
 from itertools import chain
-from typing import Any, Unpack
+from typing import Any
 
-from turnmark.assistant.llm.calls.protocols import CallOptions, Completion, Generator, GeneratorWrapper, PromptMessage
+from turnmark.assistant.llm.calls.protocols import CallOptions, Completion, Generator, GeneratorWrapper
 from turnmark.assistant.types import Reply
 from turnmark.core.errors import RequestError
 from turnmark.core.extras import require_extra
@@ -131,37 +131,26 @@ class TracedGenerator(GeneratorWrapper):
         super().__init__(inner)
         self._tracing = tracing
 
-    def complete(self, messages: Sequence[PromptMessage], **options: Unpack[CallOptions]) -> Completion:
-        with self._call(messages) as add:
-            reply = self.generator.complete(messages, **options)
-            add(reply.text, {"llm.model_name": reply.model, **_usage_attributes(reply)})
-        return reply
-
-    def _converse(self, messages: Sequence[Any], tools: Sequence[Any], **options: Any) -> Any:
-        with self._call(messages) as add:
-            reply = super()._converse(messages, tools, **options)
-            calls = json.dumps([call.model_dump() for call in reply.calls], ensure_ascii=False)
-            add(reply.text or calls, _usage_attributes(reply))
-        return reply
-
-    def _call(self, messages: Sequence[Any]) -> AbstractContextManager[AddOutput]:
+    def _around(self, call: partial[Completion], options: CallOptions) -> Completion:
+        messages: Sequence[Any] = call.args[0]
         attributes: dict[str, Any] = {"llm.model_name": self.name}
         if self._tracing.content:
             for number, message in enumerate(messages):
                 attributes[f"llm.input_messages.{number}.message.role"] = message.role
                 attributes[f"llm.input_messages.{number}.message.content"] = message.content
         last_message = messages[-1].content if messages else ""
-        return self._tracing.span("llm", "LLM", last_message, attributes)
-
-
-def _usage_attributes(reply: Any) -> dict[str, Any]:
-    usage = reply.usage
-    return {
-        "llm.finish_reason": reply.finish_reason,
-        "llm.token_count.prompt": usage.prompt_tokens,
-        "llm.token_count.completion": usage.completion_tokens,
-        "llm.token_count.total": usage.prompt_tokens + usage.completion_tokens,
-    }
+        with self._tracing.span("llm", "LLM", last_message, attributes) as add:
+            reply = call(**options)
+            calls = [tool_call.model_dump() for tool_call in reply.calls]
+            usage = reply.usage
+            add(reply.text or (json.dumps(calls, ensure_ascii=False) if calls else ""), {
+                "llm.model_name": reply.model,
+                "llm.finish_reason": reply.finish_reason,
+                "llm.token_count.prompt": usage.prompt_tokens,
+                "llm.token_count.completion": usage.completion_tokens,
+                "llm.token_count.total": usage.prompt_tokens + usage.completion_tokens,
+            })  # fmt: skip
+        return reply
 
 
 class TracedRetriever(RetrieverWrapper):
