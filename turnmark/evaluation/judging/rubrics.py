@@ -18,7 +18,7 @@ from turnmark.corpora.text.segmentation import is_latin
 from turnmark.evaluation.judging.verdicts import Offer, ask_verdict
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.tasks.items import Case
-from turnmark.evaluation.tasks.rubric import Grade, JudgeFailure, Outcome, Rubric
+from turnmark.evaluation.tasks.rubric import GradeCase, JudgeFailure, Outcome, Rubric
 from turnmark.retrieval.embedding.embedders import languages_of
 
 T = TypeVar("T", bound=BaseModel)
@@ -143,7 +143,7 @@ def add_check(schema: type[T], most: int, check: Callable[[T], str | None]) -> t
     )
 
 
-def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], float], *parts: str) -> Grade:
+def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], float], *parts: str) -> GradeCase:
     """Return the function `Rubric.grade` for a rubric with one prompt and one verdict.
 
     Args:
@@ -165,7 +165,7 @@ def by_verdict(name: str, offer: Offer, value: Callable[[str, float | None], flo
     return ask_for_verdict
 
 
-def by_code(judge: str, grade: Callable[[Case], Outcome]) -> Grade:
+def by_code(judge: str, grade: Callable[[Case], Outcome]) -> GradeCase:
     """Return the function `Rubric.grade` for a rubric without a language model.
 
     With any other judge the outcome is "not applicable", so that cost estimates do not count the rubric.

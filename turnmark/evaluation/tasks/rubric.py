@@ -113,7 +113,7 @@ class CallRecorder(GeneratorWrapper):
         return other
 
 
-Grade = Callable[[Generator, Case, Path | None], Outcome]
+GradeCase = Callable[[Generator, Case, Path | None], Outcome]
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Rubric:
     name: str
     by: str
     prompts: tuple[str, ...]
-    grade: Grade
+    grade: GradeCase
     without: Callable[[Case], str | None] = lambda _: None
     level: Level = "interval"
     values: Mapping[str, float] | None = None
