@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     Field,
     FiniteFloat,
-    SerializerFunctionWrapHandler,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -25,17 +23,19 @@ SampleStatus = Literal["done", "failed", "skipped"]
 ScoreStatus = Literal["scored", "not_applicable", "failed"]
 
 
+_GivenText = Annotated[
+    str | None,
+    Field(description="only if a file of passages or answers has it", exclude_if=lambda text: text is None),
+]
+
+
 class ContextRef(Record):
     """A retrieved passage, with its score in its ranking."""
 
     document_id: str
     score: FiniteFloat
-    title: str | None = Field(default=None, description="only if a file of passages or answers has it")
-    text: str | None = Field(default=None, description="only if a file of passages or answers has it")
-
-    @model_serializer(mode="wrap")
-    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in handler(self).items() if value is not None}
+    title: _GivenText = None
+    text: _GivenText = None
 
 
 class SubAnswer(Record):

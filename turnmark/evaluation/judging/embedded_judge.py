@@ -215,7 +215,7 @@ def _meant(case: Case, embedded: SentenceVectors) -> float:
     """Find the best cosine of each sentence of the reply with a passage sentence; return their mean, weighted by
     words."""
     parts = parts_of(case.answer)
-    return _weighted_mean(parts, embedded.nearest(parts, case.passages or ()))
+    return weighted_mean(parts, embedded.nearest(parts, case.passages or ()))
 
 
 def _evidence(case: Case, embedded: SentenceVectors) -> float:
@@ -229,7 +229,7 @@ def _evidence(case: Case, embedded: SentenceVectors) -> float:
 def _reference_coverage(case: Case, embedded: SentenceVectors) -> float:
     """Return the mean over the reference's sentences of the best cosine with one of the reply, weighted by words."""
     parts = parts_of(case.reference)
-    return _weighted_mean(parts, embedded.nearest(parts, [case.answer]))
+    return weighted_mean(parts, embedded.nearest(parts, [case.answer]))
 
 
 def _on_topic(case: Case, embedded: SentenceVectors) -> float:
@@ -244,7 +244,7 @@ FEATURES: Mapping[str, Callable[[Case, SentenceVectors], float]] = {
 }  # fmt: skip
 
 
-def _weighted_mean(parts: Sequence[str], values: Sequence[float]) -> float:
+def weighted_mean(parts: Sequence[str], values: Sequence[float]) -> float:
     """Return the mean of the parts' values, weighted by their numbers of words, or 0 without parts."""
     sizes = [len(words(part)) for part in parts]
     total = sum(sizes)

@@ -179,11 +179,11 @@ _RETRIEVAL_ROLES = ("retriever", "passages", "query")
 def _our_systems(table: PaperTable, runs: Runs, cells: Sequence[Slot]) -> Iterator[_System]:
     groups: list[list[tuple[str, Summary]]] = []
     for name, summary in runs:
-        group = _group_of(summary, groups, cells) if table.joined else None
-        if group is None:
-            groups.append([(name, summary)])
-        else:
-            group.append((name, summary))
+        # Runs of one system over the same samples share a row.
+        same = (group for group in groups if table.joined and _is_one_system(summary, group, cells))
+        if (group := next(same, None)) is None:
+            groups.append(group := [])
+        group.append((name, summary))
     for group in groups:
         name = ", ".join(run_name for run_name, _ in group)
         if len(group) > 1 and len(groups) == 1:
@@ -194,14 +194,9 @@ def _our_systems(table: PaperTable, runs: Runs, cells: Sequence[Slot]) -> Iterat
             yield _System(f"{name} [{baseline}]", summaries, baseline)
 
 
-def _group_of(
-    summary: Summary, groups: Sequence[list[tuple[str, Summary]]], cells: Sequence[Slot]
-) -> list[tuple[str, Summary]] | None:
-    """Return the first group whose runs are the same system over the same samples."""
-    for group in groups:
-        if all(_same_system(other, summary) and _same_samples(other, summary, cells) for _, other in group):
-            return group
-    return None
+def _is_one_system(summary: Summary, group: Runs, cells: Sequence[Slot]) -> bool:
+    """Return whether a run is of the same system as a group of runs, over the same samples."""
+    return all(_same_system(other, summary) and _same_samples(other, summary, cells) for _, other in group)
 
 
 def _same_system(first: Summary, second: Summary) -> bool:

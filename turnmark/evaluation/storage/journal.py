@@ -72,7 +72,7 @@ class Journal(Generic[K, R]):
         kind: class of the records.
         key: function from a record to its key.
         is_final: function that tells whether a record is final. A record that is not final may be followed by another
-            one with the same key. If it is None, all records are final.
+            one with the same key.
         unreadable: the text in `problems` for a line that is not a record.
 
     Attributes:
@@ -85,7 +85,7 @@ class Journal(Generic[K, R]):
         path: Path,
         kind: type[R],
         key: Callable[[R], K],
-        is_final: Callable[[R], bool] | None = None,
+        is_final: Callable[[R], bool] = lambda _: True,
         unreadable: str = "not readable",
     ) -> None:
         self.path, self._kind, self._key, self._is_final = path, kind, key, is_final
@@ -120,12 +120,8 @@ class Journal(Generic[K, R]):
     def _add(self, key: K, record: R) -> None:
         self.damaged |= key in self._offsets
         self._offsets[key] = self._end
-        if self._is_final is None:
-            return
-        if self._is_final(record):
-            self._open_keys.discard(key)
-        else:
-            self._open_keys.add(key)
+        change = self._open_keys.discard if self._is_final(record) else self._open_keys.add
+        change(key)
 
     def __len__(self) -> int:
         return len(self._offsets)

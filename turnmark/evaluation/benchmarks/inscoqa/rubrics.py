@@ -26,8 +26,8 @@ from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.calls.reply_schemas import limit_characters
 from turnmark.assistant.llm.prompts.structured_output import ask, number_lines
 from turnmark.assistant.steps.verify.claim_support import language_of_sources, stems
-from turnmark.corpora.text.segmentation import sentences, words
-from turnmark.evaluation.judging.embedded_judge import VARIANT, SentenceVectors, parts_of
+from turnmark.corpora.text.segmentation import sentences
+from turnmark.evaluation.judging.embedded_judge import VARIANT, SentenceVectors, parts_of, weighted_mean
 from turnmark.evaluation.judging.rubrics import (
     EMBEDDED_JUDGE,
     MAX_RAW_CHARACTERS,
@@ -265,14 +265,12 @@ def _overlap(sentences: Sequence[str], other_sentences: Sequence[str], embedded:
     best_cosines = (embedded(sentences) @ embedded(other_sentences).T).max(axis=1)
     language = language_of_sources(other_sentences)
     other_stems = stems(" ".join(other_sentences), language)
-    total = weighted_sum = 0.0
+    values: list[float] = []
     for sentence, cosine in zip(sentences, best_cosines, strict=True):
         sentence_stems = stems(sentence, language)
         shared = len(sentence_stems & other_stems) / len(sentence_stems) if sentence_stems else 1.0
-        size = len(words(sentence))
-        weighted_sum += size * (min(1.0, max(0.0, float(cosine))) + shared) / 2
-        total += size
-    return weighted_sum / total
+        values.append((min(1.0, max(0.0, float(cosine))) + shared) / 2)
+    return weighted_mean(sentences, values)
 
 
 def _completion(case: Case, embedded: SentenceVectors) -> Outcome:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,22 +29,18 @@ from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.steps.verify.claim_support import covers
 from turnmark.assistant.types import Usage
 from turnmark.core.record import Record
-from turnmark.corpora.benchmarks import kiwi
 from turnmark.corpora.benchmarks.kiwi import ERROR_TYPES, FINE_TYPES, KiwiTurn, Session
 from turnmark.corpora.text.segmentation import strip_citations
-from turnmark.corpora.types import Problem
 from turnmark.evaluation.benchmarks.kiwi.kiwi_task import (
     EDIT_METRICS,
     EDITS_AS_WRITTEN,
     EDITS_SHOWN,
     RATIO,
-    Instruction,
     KiwiTask,
     accepted_answer,
     ask_for_object,
     is_good,
     measure_edits,
-    turn_item,
 )
 from turnmark.evaluation.benchmarks.kiwi.rubrics import (
     INFORMATION_TYPES,
@@ -298,13 +294,6 @@ class KiwiAnalyse(KiwiTask):
         labeler = "a language model" if self.request.asks_model else "rules"
         note = f"instruction types, errors and what was retrieved are labeled by {labeler}; all else is as recorded"
         return PROMPTS, [note]
-
-    def items(self) -> Iterator[Item | Problem]:
-        for session in kiwi.stream_sessions(self.source.root):
-            if isinstance(session, Problem):
-                yield session
-                continue
-            yield from (turn_item(Instruction(session, turn)) for turn in session.turns)
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         """See `Task.answer`; the prediction is `TurnLabels` as JSON."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, cast
@@ -108,6 +108,8 @@ class KiwiTask(Task):
     options: KiwiOptions
     rating_form = RatingForm({"rating": ("good", "neutral", "bad")}, asks="Instruction", pairs=False, revises=True)
     source: Source
+    chain = False
+    """Whether each turn starts from our answer to the one before it."""
 
     def open(self) -> None:
         errors, request = ErrorCollector(), self.request
@@ -137,6 +139,16 @@ class KiwiTask(Task):
         of_turns = [name for name in PUBLISHED_STATISTICS["kiwi"]["figures"] if name.endswith(("sessions", "turns"))]
         differing = list_deviations("kiwi", count_kiwi(sessions), of_turns)
         return {"": differing[0]} if differing else {}
+
+    def items(self) -> Iterator[Item | Problem]:
+        for session in kiwi.stream_sessions(self.source.root):
+            if isinstance(session, Problem):
+                yield session
+                continue
+            turn_before: str | None = None
+            for turn in session.turns:
+                yield turn_item(Instruction(session, turn), after=turn_before)
+                turn_before = turn.id if self.chain else None
 
     def open_turns(self) -> tuple[tuple[str, ...], list[str]]:
         """Check the flags of this task and prepare it.

@@ -35,7 +35,7 @@ from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.benchmarks import kiwi
 from turnmark.corpora.benchmarks.kiwi import KiwiTurn, Session
 from turnmark.corpora.text.segmentation import strip_citations
-from turnmark.corpora.types import Message, Passage, Problem
+from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.benchmarks.kiwi.analysis import KiwiAnalyse
 from turnmark.evaluation.benchmarks.kiwi.judge_task import KiwiJudge
 from turnmark.evaluation.benchmarks.kiwi.kiwi_task import (
@@ -46,7 +46,6 @@ from turnmark.evaluation.benchmarks.kiwi.kiwi_task import (
     KiwiTask,
     accepted_answer,
     measure_edits,
-    turn_item,
 )
 from turnmark.evaluation.benchmarks.kiwi.rubrics import INSTRUCTION, PREVIOUS, kiwi_rubrics, operations, type_of
 from turnmark.evaluation.calls.generator_wrappers import with_temperature
@@ -147,16 +146,6 @@ class Kiwi(KiwiTask):
             before = f"{session}/{int(turn) - 1}"
             if before not in self.request.only:
                 errors.add(f"--only {name}: a chain needs the turn before it, too: {before}")
-
-    def items(self) -> Iterator[Item | Problem]:
-        for session in kiwi.stream_sessions(self.source.root):
-            if isinstance(session, Problem):
-                yield session
-                continue
-            turn_before: str | None = None
-            for turn in session.turns:
-                yield turn_item(Instruction(session, turn), after=turn_before)
-                turn_before = turn.id if self.chain else None
 
     def answer(self, item: Item, generator: Generator | None) -> Sample:
         began = time.perf_counter()
