@@ -54,6 +54,22 @@ def test_unsupported_claims_are_reported_but_kept():
     assert not reply.checks.repaired
 
 
+@pytest.mark.parametrize(
+    ("text", "grounded"),
+    [
+        ("You first asked which elephants paint ceilings.", 1.0),
+        ("You first asked which walruses sing operas.", 0.0),
+        ("Elephants paint ceilings [2].", 0.0),  # a passage is cited that does not say so
+    ],
+)
+def test_a_sentence_without_a_mark_may_repeat_what_the_user_asked_before(text, grounded):
+    checks = check_claims(
+        draft_of(text), "What did I ask first?", None, ["Which elephants paint ceilings?", "And when?"]
+    )
+    assert checks.grounded == grounded
+    assert checks.citations_valid == ("[2]" in text or grounded == 1)
+
+
 @pytest.mark.parametrize("frame", ["The offer letter states that", "Im Angebotsschreiben steht, dass"])
 def test_where_a_claim_stands_needs_no_words_of_the_passage(frame):
     sources = Sources(["Vacation accrues monthly."], question="What about vacation?")

@@ -31,7 +31,8 @@ class Verification:
         if decision not in GROUNDED_DECISIONS:
             parts = [SubQuestion(text=text, answered=decision == "converse") for text in questions]
             return CheckedDraft(**vars(draft), sub_questions=tuple(parts))
-        checks = check_claims(draft, " ".join((turn.message, *questions)), turn.embed)
+        asked_before = [message.content for message in turn.history if message.role == "user"]
+        checks = check_claims(draft, " ".join((turn.message, *questions)), turn.embed, asked_before)
         answers = draft.answers if len(draft.answers) == len(questions) else ()
         if understanding.kind == "revision":
             parts = [SubQuestion(text=text, answered=True) for text in questions]
@@ -55,13 +56,14 @@ def drop_dead_marks(draft: Draft) -> tuple[Draft, bool]:
     return replace(draft, text=text, procedure=tuple(steps)), text != draft.text
 
 
-def check_claims(draft: Draft, question: str, embed: Embed | None) -> Checks:
+def check_claims(draft: Draft, question: str, embed: Embed | None, asked_before: Sequence[str] = ()) -> Checks:
     """Check the claims of an answer against the sources that they cite, and find those that no source supports.
 
-    A claim without a mark may be supported by any source.
+    A claim without a mark may be supported by any source, or repeat what the user asked before.
 
     Args:
         question: the answer may repeat its numbers and names, even if no source has them.
+        asked_before: the user's earlier messages.
     """
     if draft.claims == "":
         return Checks(grounded=1.0)
@@ -74,18 +76,25 @@ def check_claims(draft: Draft, question: str, embed: Embed | None) -> Checks:
         if computation is not None:
             texts[-1] += f"\n{_about(computation)}\n{question}"
             values[number] = [*computation.values, len(computation.result.rows)]
-    sources = Sources(texts, embed, question, values, language_of(text) or detect_language(text))
-    all_numbers = range(1, len(draft.hits) + 1)
-    grounded = [sources.supports(claim.text, claim.numbers or all_numbers, claim.counts) for claim in claims]
-    unsupported: list[str] = []
-    for claim, is_grounded in zip(claims, grounded, strict=True):
-        if not is_grounded and not sources.supports(claim.text, all_numbers, claim.counts):
-            unsupported.append(claim.text)
+    language = language_of(text) or detect_language(text)
+    sources, earlier = Sources(texts, embed, question, values, language), Sources(asked_before, embed, question)
+    all_numbers, all_earlier = range(1, len(draft.hits) + 1), range(1, len(asked_before) + 1)
+    repeated = [not claim.numbers and earlier.supports(claim.text, all_earlier, claim.counts) for claim in claims]
+    grounded = [
+        is_repeated or sources.supports(claim.text, claim.numbers or all_numbers, claim.counts)
+        for claim, is_repeated in zip(claims, repeated, strict=True)
+    ]
+    unsupported = [
+        claim.text
+        for claim, is_grounded in zip(claims, grounded, strict=True)
+        if not is_grounded and not sources.supports(claim.text, all_numbers, claim.counts)
+    ]
     return Checks(
         grounded=sum(grounded) / len(claims) if claims else None,
         unsupported=tuple(unsupported),
         wording_checked=not any(sources.is_translated(claim.text, claim.numbers or all_numbers) for claim in claims),
-        citations_valid=draft.claims is not None or all(claim.numbers for claim in claims),
+        citations_valid=draft.claims is not None
+        or all(claim.numbers or is_repeated for claim, is_repeated in zip(claims, repeated, strict=True)),
     )
 
 
