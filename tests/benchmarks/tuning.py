@@ -34,10 +34,11 @@ from turnmark.core.home import home, write_json
 from turnmark.corpora.benchmarks import mtrag
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.storage.corpus_passages import Span
+from turnmark.evaluation.tune.measuring import measure_questions
+from turnmark.evaluation.tune.plan import plan_tune
 from turnmark.evaluation.tune.questions import TuneQuestion, draw_questions, hide_answers
 from turnmark.evaluation.tune.rankings import SearchChoice, all_choices
 from turnmark.evaluation.tune.request import TuneRequest
-from turnmark.evaluation.tune.tune_run import measure_questions, plan_tune
 from turnmark.evaluation.tune.verdict import choose_finalists, compare_choices, halves, units_of
 from turnmark.retrieval.index.build import corpus_index
 from turnmark.retrieval.index.changed_copy import copy_with_passages

@@ -28,11 +28,12 @@ from turnmark.core.console import NoProgress
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.home import home, write_json
 from turnmark.evaluation.tune.contenders import Contender
+from turnmark.evaluation.tune.measuring import measure_questions
+from turnmark.evaluation.tune.plan import plan_tune
 from turnmark.evaluation.tune.questions import TuneQuestion, draw_questions, hide_answers
 from turnmark.evaluation.tune.race import choose_contenders, run_race
 from turnmark.evaluation.tune.rankings import SearchChoice
 from turnmark.evaluation.tune.request import TuneRequest
-from turnmark.evaluation.tune.tune_run import measure_questions, plan_tune
 from turnmark.evaluation.tune.verdict import choose_finalists, compare_gains, halves, units_of
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.index.changed_copy import copy_with_passages

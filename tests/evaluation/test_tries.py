@@ -14,8 +14,8 @@ from turnmark.assistant.turn.assistant import Assistant
 from turnmark.core.errors import ErrorCollector
 from turnmark.core.home import write_atomic
 from turnmark.evaluation.check.own_questions.question_file import read_questions
-from turnmark.evaluation.tune.tries import TriedSetting, changed_settings, read_tries
-from turnmark.evaluation.tune.tries_run import in_search_half, unit_of
+from turnmark.evaluation.tune.tries.run import in_search_half, unit_of
+from turnmark.evaluation.tune.tries.settings import TriedSetting, changed_settings, read_tries
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.search.opened_index import open_index
 from turnmark.retrieval.search.tuned_settings import TunedSettings, tuned_settings_file, write_tuned_settings

@@ -19,12 +19,13 @@ from turnmark.corpora.types import Message
 from turnmark.evaluation.check.own_questions.question_file import read_questions
 from turnmark.evaluation.storage.corpus_passages import Span
 from turnmark.evaluation.tune.gains import PassagePlaces, gain_of
+from turnmark.evaluation.tune.plan import TunePlan, plan_tune
 from turnmark.evaluation.tune.question_sources import locate_questions
 from turnmark.evaluation.tune.questions import draw_questions, hide_answers
 from turnmark.evaluation.tune.rankings import SearchChoice, all_choices, record_lists
 from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.evaluation.tune.searches import queries_of
-from turnmark.evaluation.tune.tune_run import TunePlan, plan_tune, run_tune
+from turnmark.evaluation.tune.tune_run import run_tune
 from turnmark.evaluation.tune.verdict import choose_finalists, compare_choices
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.search.opened_index import open_index

@@ -16,12 +16,13 @@ from turnmark.core.errors import ErrorCollector
 from turnmark.core.home import write_atomic
 from turnmark.evaluation.tune import race
 from turnmark.evaluation.tune.contenders import Contender, find_contenders
+from turnmark.evaluation.tune.plan import plan_tune
 from turnmark.evaluation.tune.questions import TuneQuestion
 from turnmark.evaluation.tune.race import RacePlan, choose_contenders, drawn_first, run_race
 from turnmark.evaluation.tune.rankings import SearchChoice, record_lists
 from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.evaluation.tune.searches import queries_of
-from turnmark.evaluation.tune.tune_run import TuneResult, plan_tune, run_tune
+from turnmark.evaluation.tune.tune_run import TuneResult, run_tune
 from turnmark.evaluation.tune.verdict import halves
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.search.opened_index import open_index

@@ -34,8 +34,10 @@ def run(request: TuneRequest, errors: ErrorCollector) -> None:
 
 
 def _tune(request: TuneRequest, errors: ErrorCollector) -> None:
+    from turnmark.evaluation.tune.forecast import forecast
+    from turnmark.evaluation.tune.plan import plan_tune
     from turnmark.evaluation.tune.report import show_forecast, show_result
-    from turnmark.evaluation.tune.tune_run import forecast, plan_tune, run_tune
+    from turnmark.evaluation.tune.tune_run import run_tune
 
     plan = plan_tune(request, errors)
     if request.dry_run:
@@ -49,8 +51,8 @@ def _tune(request: TuneRequest, errors: ErrorCollector) -> None:
 
 def _try_settings(request: TuneRequest, errors: ErrorCollector) -> None:
     """Compare settings of the assistant by its replies."""
-    from turnmark.evaluation.tune.tries_report import show_tries, show_tries_forecast
-    from turnmark.evaluation.tune.tries_run import forecast_tries, plan_tries, run_tries
+    from turnmark.evaluation.tune.tries.report import show_tries, show_tries_forecast
+    from turnmark.evaluation.tune.tries.run import forecast_tries, plan_tries, run_tries
 
     plan = plan_tries(request, errors)
     if request.dry_run:

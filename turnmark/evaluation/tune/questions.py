@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
+from turnmark.core.errors import TurnmarkError
 from turnmark.core.record import Record
 from turnmark.corpora.types import Message, Passage
 from turnmark.evaluation.check.sentence_sampling import draw_sentences
@@ -34,11 +35,18 @@ class TuneQuestion(Record):
 
 
 def draw_questions(index: StoredIndex, n: int, seed: int) -> list[TuneQuestion]:
-    """Draw up to n questions, at most one per passage, taking the documents in turn."""
-    return [
+    """Draw up to n questions, at most one per passage, taking the documents in turn.
+
+    Raises:
+        TurnmarkError: no question could be made.
+    """
+    questions = [
         TuneQuestion(id=left.passage.id, kind="sentence", message=left.sentence, gold=(left.place,), hides=True)
         for left in draw_sentences(index, n, seed)
     ]
+    if not questions:
+        raise TurnmarkError("no passage has a sentence that can be removed to search for; give questions: --questions")
+    return questions
 
 
 def hide_answers(index: StoredIndex, questions: Sequence[TuneQuestion]) -> dict[str, Passage]:

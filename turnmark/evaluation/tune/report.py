@@ -10,8 +10,9 @@ from rich.table import Table
 
 from turnmark.core.untrusted import rich_line
 from turnmark.evaluation.tune.contenders import PRESENT
+from turnmark.evaluation.tune.forecast import TuneForecast
 from turnmark.evaluation.tune.gains import BUDGET_CHARACTERS
-from turnmark.evaluation.tune.tune_run import TuneForecast, TuneResult
+from turnmark.evaluation.tune.tune_run import TuneResult
 from turnmark.evaluation.tune.verdict import TriedSearch
 
 KIND_TEXTS = {

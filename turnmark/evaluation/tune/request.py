@@ -7,7 +7,7 @@
     OUT/builds/               these builds, which are removed once the result is written
     OUT/result.json           the result
 
-With `--try`, replies of the assistant are compared instead (`turnmark.evaluation.tune.tries_run`).
+With `--try`, replies of the assistant are compared instead (`turnmark.evaluation.tune.tries.run`).
 
 The same command continues with what is there, and gives the same result.
 """

@@ -32,7 +32,7 @@ from turnmark.evaluation.check.own_questions.questions_check import plan_questio
 from turnmark.evaluation.check.request import CheckRequest
 from turnmark.evaluation.storage.run_folder import now
 from turnmark.evaluation.tune.request import TuneRequest
-from turnmark.evaluation.tune.tries import TriedSetting, changed_settings, read_tries
+from turnmark.evaluation.tune.tries.settings import TriedSetting, changed_settings, read_tries
 from turnmark.evaluation.tune.verdict import (
     FIRST_SHARE,
     MIN_QUESTIONS,

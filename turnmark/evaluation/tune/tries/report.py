@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from turnmark.core.untrusted import one_line, rich_line
-from turnmark.evaluation.tune.tries_run import TriedSettings, TriesForecast, TriesResult
+from turnmark.evaluation.tune.tries.run import TriedSettings, TriesForecast, TriesResult
 from turnmark.retrieval.search.tuned_settings import words_of
 
 

@@ -1,0 +1,1 @@
+"""Settings of the assistant, compared by its replies to a person's own questions: `turnmark tune --try`."""
