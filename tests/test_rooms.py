@@ -46,6 +46,10 @@ ORDER = {
         "console_report",
         "own_questions", "simulation", "command",
     ),
+    "turnmark.evaluation.tune": (
+        "request", "questions", "question_sources", "searches", "rankings", "gains", "contenders", "plan", "measuring",
+        "verdict", "race", "forecast", "tune_run", "report", "tries", "command",
+    ),
     "turnmark.retrieval": (
         "embedding", "ranking", "storage", "tables", "collection", "types", "search", "services", "index",
         "file_account", "commands",
