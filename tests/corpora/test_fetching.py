@@ -40,7 +40,7 @@ def demo(folder: str) -> dict[str, bytes]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data_sets, "RETRIES", 1)
-    monkeypatch.setattr("pooch.core.time.sleep", lambda _: None)
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: None)
 
 
 @pytest.fixture

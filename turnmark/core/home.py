@@ -8,6 +8,8 @@ import os
 import re
 import shutil
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +54,24 @@ def sha256_between(path: Path, start: int, end: int) -> str:
     return digest.hexdigest()
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Write a text file such that readers see either the old or the new content, never a part; flush it to disk."""
+@contextmanager
+def part_of(path: Path) -> Iterator[Path]:
+    """Give a path to write a file to, which replaces `path` at the end, so that readers never see a part of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with open(part, "w", encoding="utf-8") as file:
+    try:
+        yield part
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a text file such that readers see either the old or the new content, never a part; flush it to disk."""
+    with part_of(path) as part, open(part, "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    part.replace(path)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -95,17 +106,15 @@ def unzip(archive: Path, name: str) -> Path:
     target = home() / "cache" / "unzipped" / file_sha256(archive) / name
     if target.is_file():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_suffix(".part")
-    try:
-        with zipfile.ZipFile(archive) as opened:
-            (member,) = (each for each in opened.infolist() if Path(each.filename).name == name)
-            if member.file_size > MAX_UNZIPPED_BYTES:
-                raise ValueError(f"it would unpack to {member.file_size:,} bytes")
-            # Reading stops at the declared size, so a false declaration cannot unpack to more.
-            with opened.open(member) as source, open(part, "wb") as copy:
-                shutil.copyfileobj(source, copy, 1 << 20)
-    except Exception as error:  # a damaged archive raises errors of many kinds
-        raise RequestError(f"{archive}: not a readable zip archive with one {name} ({error})") from error
-    part.replace(target)
+    with part_of(target) as part:
+        try:
+            with zipfile.ZipFile(archive) as opened:
+                (member,) = (each for each in opened.infolist() if Path(each.filename).name == name)
+                if member.file_size > MAX_UNZIPPED_BYTES:
+                    raise ValueError(f"it would unpack to {member.file_size:,} bytes")
+                # Reading stops at the declared size, so a false declaration cannot unpack to more.
+                with opened.open(member) as source, open(part, "wb") as copy:
+                    shutil.copyfileobj(source, copy, 1 << 20)
+        except Exception as error:  # a damaged archive raises errors of many kinds
+            raise RequestError(f"{archive}: not a readable zip archive with one {name} ({error})") from error
     return target

@@ -2,7 +2,7 @@
 
 Files are downloaded into a staging folder and checked against the id that the host lists (git's blob id, or the SHA-256
 of a large file). An interrupted fetch keeps complete files. The manifest is written last; it contains the commit and
-the checksum of every file. pooch retries a download, and replaces a file only by a complete one.
+the checksum of every file. A failed download is tried again, and a file is replaced only by a complete one.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import shutil
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, Field, NonNegativeInt, TypeAdapter, ValidationError
 
 from turnmark.core.console import NoProgress, Progress
 from turnmark.core.errors import RequestError, TurnmarkError, unknown_name
-from turnmark.core.home import file_sha256, home, write_atomic
+from turnmark.core.home import file_sha256, home, part_of, write_atomic
 from turnmark.core.record import Record, mistakes_in
 
 MANIFEST = "turnmark-manifest.json"
@@ -129,11 +129,13 @@ def checksum_of(path: Path, kind: str) -> str:
     """Return `sha256:HEX` of a file's content, or for the kind `git` `git:HEX`, its blob id (SHA-1)."""
     if kind == "sha256":
         return f"sha256:{file_sha256(path)}"
-    digest = hashlib.sha1(f"blob {path.stat().st_size}\0".encode(), usedforsecurity=False)
+    prefix = f"blob {path.stat().st_size}\0".encode()
     with open(path, "rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-    return f"git:{digest.hexdigest()}"
+        return f"git:{hashlib.file_digest(file, lambda: hashlib.sha1(prefix, usedforsecurity=False)).hexdigest()}"
+
+
+def _has_checksum(path: Path, checksum: str) -> bool:
+    return path.is_file() and checksum_of(path, checksum.partition(":")[0]) == checksum
 
 
 def folder_of(entry: DataSet) -> Path:
@@ -201,12 +203,7 @@ def _receive(folder: Path, manifest: FetchManifest, progress: Progress, keep_cha
     """Fetch the files that are missing from a folder or changed, and return their paths. With `keep_changed`, the old
     file is kept as PATH.before.
     """
-    lacking: list[FetchedFile] = []
-    for file in manifest.files:
-        path = folder / file.path
-        kind = file.announced.partition(":")[0]
-        if not path.is_file() or checksum_of(path, kind) != file.announced:
-            lacking.append(file)
+    lacking = [file for file in manifest.files if not _has_checksum(folder / file.path, file.announced)]
     progress.start(f"{manifest.name} (KiB)", sum(file.size for file in lacking) >> 10)
     for file in lacking:
         target = folder / file.path
@@ -218,12 +215,10 @@ def _receive(folder: Path, manifest: FetchManifest, progress: Progress, keep_cha
 
 def download(url: str, target: Path, checksum: str, progress: Progress) -> None:
     """Fetch a file, and replace `target` by it if its checksum is right (`checksum_of` explains the form)."""
-    import pooch
     import requests
+    from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_incrementing
 
-    pooch.get_logger().setLevel("ERROR")
-
-    def receive(url: str, part: str, _: Any) -> None:
+    def receive(part: Path) -> None:
         with (
             requests.get(url, stream=True, timeout=TIMEOUT_SECONDS, headers=_HEADERS) as response,
             open(part, "wb") as file,
@@ -232,20 +227,20 @@ def download(url: str, target: Path, checksum: str, progress: Progress) -> None:
             for block in response.iter_content(_BLOCK_BYTES):
                 file.write(block)
                 progress.advance(len(block) >> 10)
-        if checksum_of(Path(part), checksum.partition(":")[0]) != checksum:
+        if not _has_checksum(part, checksum):
             raise ValueError(f"the checksum is not {checksum}")
 
-    # pooch does not know git's checksums and would accept any existing file, so it downloads to another name.
-    fresh = target.with_name(f"{target.name}.fresh")
-    store = pooch.create(
-        target.parent, base_url="", registry={fresh.name: None}, urls={fresh.name: url}, retry_if_failed=RETRIES
+    retrying = Retrying(
+        retry=retry_if_exception_type((requests.RequestException, ValueError)),
+        stop=stop_after_attempt(1 + RETRIES),
+        wait=wait_incrementing(1, 1),
+        reraise=True,
     )
     try:
-        fresh.unlink(missing_ok=True)
-        store.fetch(fresh.name, downloader=receive)
+        with part_of(target) as part:
+            retrying(receive, part)
     except (requests.RequestException, ValueError, OSError) as error:
         raise TurnmarkError(f"{url}: {_reason(error)} (tried {1 + RETRIES} times); complete files are kept") from error
-    fresh.replace(target)
 
 
 def _reason(error: Exception) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.core.home import home
+from turnmark.core.home import home, part_of
 
 FloatArray = NDArray[np.float32]
 """Vectors or scores, as models compute them."""
@@ -19,6 +19,12 @@ TokenIds = NDArray[np.int32]
 Encoded = tuple[FloatArray, list[FloatArray], list[TokenIds]]
 """Of some texts: their unit vectors, of shape (texts, dimension), and the unit token vectors and the token ids of each,
 special tokens included; the last two are empty if they were not asked for."""
+
+
+def scale_to_unit(vectors: FloatArray) -> FloatArray:
+    """Return the rows scaled to length 1; a row of zeros stays."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 
 def measured_arrays(name: str, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -33,9 +39,6 @@ def measured_arrays(name: str, measure: Callable[[], dict[str, Any]]) -> dict[st
             return dict(stored)
     except (OSError, ValueError):
         arrays = measure()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with open(part, "wb") as file:
+    with part_of(path) as part, open(part, "wb") as file:
         np.savez(file, **arrays)
-    part.replace(path)
     return arrays

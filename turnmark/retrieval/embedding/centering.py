@@ -25,7 +25,7 @@ import numpy as np
 
 from turnmark.core.specs import Spec, check_options
 from turnmark.corpora.downloads.small_models import MULTILINGUAL, resolve_model
-from turnmark.retrieval.embedding.array_types import Encoded, FloatArray, measured_arrays
+from turnmark.retrieval.embedding.array_types import Encoded, FloatArray, measured_arrays, scale_to_unit
 from turnmark.retrieval.embedding.embedders import Embedder, TextRole
 
 PARALLEL_TEXTS_FILE = Path(__file__).with_name("parallel.json")
@@ -53,10 +53,9 @@ class Center:
         return self._remove(vectors, self.means[ROLES.index(role), 1])
 
     def _remove(self, vectors: FloatArray, mean: FloatArray) -> FloatArray:
-        rest = vectors - mean
-        rest = rest - (rest @ self.directions.T) @ self.directions
-        lengths = np.linalg.norm(rest, axis=-1, keepdims=True)
-        return np.asarray(rest / np.where(lengths > 0, lengths, 1), dtype=np.float32)
+        rest: FloatArray = vectors - mean
+        rest -= (rest @ self.directions.T) @ self.directions
+        return scale_to_unit(rest)
 
 
 class CenteredEmbedder(Embedder):

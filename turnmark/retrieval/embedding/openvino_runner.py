@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from turnmark.retrieval.embedding.array_types import Encoded, FloatArray, TokenIds
+from turnmark.retrieval.embedding.array_types import Encoded, FloatArray, TokenIds, scale_to_unit
 from turnmark.retrieval.embedding.bert_files import BertConfig, token_ids
 
 
@@ -89,10 +89,10 @@ class Runner:
                 token_vectors = hidden[row, span]
                 vectors[i] = token_vectors[0] if self._config.pooling == "cls" else token_vectors.mean(axis=0)
                 if with_tokens:
-                    tokens[i] = _scale_to_unit(token_vectors)
+                    tokens[i] = scale_to_unit(token_vectors)
 
         compiled.spread(run, [list(range(len(ids)))] if packed and ids else list(_batches(lengths)))
-        return _scale_to_unit(vectors), tokens, ids if with_tokens else []
+        return scale_to_unit(vectors), tokens, ids if with_tokens else []
 
     def _compiled(self, tokens: int) -> _CompiledGraph:
         """Return the compiled model for a number of tokens, compiled on first use, since each form takes memory."""
@@ -198,10 +198,3 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 def _round_up(length: int) -> int:
     return -(-length // STEP_TOKENS) * STEP_TOKENS
-
-
-def _scale_to_unit(vectors: FloatArray) -> FloatArray:
-    """Return the rows scaled to length 1; a row of zeros stays."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    unit: FloatArray = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
-    return unit

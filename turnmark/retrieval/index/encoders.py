@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from turnmark.core.errors import RequestError
 from turnmark.corpora.chunking import Tokenizer, chunk, regex_tokens
 from turnmark.corpora.types import Document, Passage
+from turnmark.retrieval.embedding.array_types import scale_to_unit
 from turnmark.retrieval.embedding.embedders import Embedder, open_embedder
 from turnmark.retrieval.ranking.vectors import pool_tokens_of
 from turnmark.retrieval.search.opened_index import DENSE, SPARSE
@@ -57,21 +55,18 @@ class Encoder:
 
 
 def _dense_encoder(embedder: Embedder, tokens: bool) -> Encoder:
-    """Return the encoder of vectors and, with `tokens`, of token vectors in the same pass."""
+    """Return the encoder of vectors and, with `tokens`, of token vectors in the same pass.
+
+    Vectors have length 1, because the flat index compares by dot products.
+    """
 
     def encode(texts: Sequence[str]) -> Values:
         if not tokens:
-            return {VECTORS: _scale_to_one(embedder.encode(texts, "passage"))}
+            return {VECTORS: list(scale_to_unit(embedder.encode(texts, "passage")))}
         vectors, tokens_of_texts = pool_tokens_of(embedder, texts)
-        return {VECTORS: _scale_to_one(vectors), TOKENS: tokens_of_texts}
+        return {VECTORS: list(scale_to_unit(vectors)), TOKENS: tokens_of_texts}
 
     return Encoder(DENSE, encode, embedder.fingerprint, embedder.dimension, tokens, embedder.is_on_gpu)
-
-
-def _scale_to_one(vectors: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-    """Return each vector scaled to length 1, because the flat index compares by dot products."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return list(vectors / np.where(lengths > 0, lengths, 1))
 
 
 def _splade_encoder(encoder: SpladeEncoder) -> Encoder:

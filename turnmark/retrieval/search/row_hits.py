@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from turnmark.corpora.text.function_words import content_words
+from turnmark.retrieval.embedding.array_types import scale_to_unit
 from turnmark.retrieval.ranking.fusion import RankAndScore
 from turnmark.retrieval.search.opened_index import SearchableIndex
 from turnmark.retrieval.tables.row_finder import FoundRow, RowFinder
@@ -114,8 +115,7 @@ def _cosines(index: SearchableIndex, query: Query, rows: Sequence[FoundRow]) -> 
     """Return the best cosine of each row with a text of the query; empty without trusted vectors."""
     if not index.manifest.trusts_cosines():
         return []
-    vectors = index.embedder.encode([row.passage.indexed_text for row in rows], "passage")
-    vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+    vectors = scale_to_unit(index.embedder.encode([row.passage.indexed_text for row in rows], "passage"))
     texts = np.stack([view.vector for view in index.views.of([("", text) for text in query.texts()])])
     return [float(each) for each in (vectors @ texts.T).max(axis=1)]
 

@@ -10,15 +10,15 @@ A reader of text writes `PictureCollector.mark` where a picture stands. The mark
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from turnmark.core.home import part_of
 from turnmark.corpora.readers.pictures.image_size import DRAWABLE_FORMATS, HEAD_BYTES, LONGEST_SIDE, picture_head
 from turnmark.corpora.types import Block, Picture
 
@@ -243,11 +243,9 @@ def is_large_enough(width: float, height: float) -> bool:
 
 def at_block_ends(pictures: Sequence[Picture], blocks: Sequence[Block]) -> tuple[Picture, ...]:
     """Move each picture to the end of the block in which it stands, or else of the block before it; 0 before all."""
-    moved: list[Picture] = []
-    for picture in pictures:
-        ends = [block.end for block in blocks if block.start < picture.start]
-        moved.append(picture.model_copy(update={"start": ends[-1] if ends else 0}))
-    return tuple(moved)
+    ends = ([block.end for block in blocks if block.start < picture.start] for picture in pictures)
+    moved = zip(pictures, ends, strict=True)
+    return tuple(picture.model_copy(update={"start": before[-1] if before else 0}) for picture, before in moved)
 
 
 def no_mark(_link: str, _alt: str) -> str:
@@ -284,13 +282,7 @@ def _without_marks(line: str) -> tuple[str, list[tuple[int, int]]]:
 
 
 def _write_once(path: Path, data: bytes) -> None:
-    """Write a picture, unless it is there already. A reader that is ended meanwhile leaves no half of it."""
-    if path.exists():
-        return
-    unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        unfinished.write_bytes(data)
-        unfinished.replace(path)
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
+    """Write a picture, unless it is there already."""
+    if not path.exists():
+        with part_of(path) as part:
+            part.write_bytes(data)
