@@ -275,5 +275,13 @@ def read_metadata(path: Path) -> OfficeMetadata:
 
 
 def _first(tree: Any, name: str) -> str:
-    found = tree.find(f".//{{*}}{name}")
-    return "" if found is None else str(found.text or "").strip()
+    return str(tree.findtext(f".//{{*}}{name}") or "").strip()
+
+
+def insert_after(blocks: Iterable[tuple[Any, Any]]) -> bool:
+    """Insert each block after its anchor, those of one anchor in order, and return whether there are any."""
+    ends: dict[Any, Any] = {}
+    for anchor, block in blocks:
+        ends.get(anchor, anchor).addnext(block)
+        ends[anchor] = block
+    return bool(ends)

@@ -14,9 +14,9 @@ from turnmark.corpora.readers.office.archive import parse_extra, read_open_part
 from turnmark.corpora.readers.office.number_format import format_value
 from turnmark.corpora.readers.pictures.collector import PictureCollector
 
-_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+DRAWING = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+RELATIONSHIP = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _CHART = "{http://schemas.openxmlformats.org/drawingml/2006/chart}"
-_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _MAX_POINTS = 5_000  # of one series
 
 
@@ -57,11 +57,11 @@ def read_chart(tree: Any) -> Chart:
         values, categories = series.find(f"{_CHART}val"), series.find(f"{_CHART}cat")
         columns.append(_points(series.find(f"{_CHART}yVal") if values is None else values))
         names = _points(series.find(f"{_CHART}xVal") if categories is None else categories) | names
-    title = " ".join(filter(None, map(paragraph_text, tree.iterfind(f"{_CHART}chart/{_CHART}title//{_A}p"))))
-    return _chart(title, heads, names, columns)
+    return _chart(tree, heads, names, columns)
 
 
-def _chart(title: str, heads: list[str], names: dict[str, str], columns: list[dict[str, str]]) -> Chart:
+def _chart(tree: Any, heads: list[str], names: dict[str, str], columns: list[dict[str, str]]) -> Chart:
+    title = " ".join(filter(None, map(paragraph_text, tree.iterfind(f"{{*}}chart/{{*}}title//{DRAWING}p"))))
     if not any(columns):
         return Chart(title, [])
     places = sorted({place for column in columns for place in column}, key=lambda place: (len(place), place))
@@ -117,21 +117,19 @@ def _read_extended(tree: Any) -> Chart:
                 columns.append(points)
     series = list(tree.iterfind(".//{*}series"))
     heads = [clean_text(each.findtext("{*}tx/{*}txData/{*}v") or each.get("layoutId") or "") for each in series]
-    title = " ".join(filter(None, map(paragraph_text, tree.iterfind(f"{{*}}chart/{{*}}title//{_A}p"))))
-    return _chart(title, (heads + [""] * len(columns))[: len(columns)], names, columns)
+    return _chart(tree, (heads + [""] * len(columns))[: len(columns)], names, columns)
 
 
 def read_diagram(tree: Any) -> list[str]:
     """Return the lines of a diagram, in the order of the file."""
-    return list(filter(None, map(paragraph_text, tree.iter(f"{_A}p"))))
+    return list(filter(None, map(paragraph_text, tree.iter(f"{DRAWING}p"))))
 
 
 def paragraph_text(paragraph: Any) -> str:
     """Return the text of a paragraph of DrawingML."""
-    pieces: list[str] = []
-    for node in paragraph.iter(f"{_A}t", f"{_A}br", f"{_A}tab"):
-        pieces.append(str(node.text or "") if node.tag == f"{_A}t" else " ")
-    return " ".join(clean_text("".join(pieces)).split())
+    nodes = paragraph.iter(f"{DRAWING}t", f"{DRAWING}br", f"{DRAWING}tab")
+    text = "".join(str(node.text or "") if node.tag == f"{DRAWING}t" else " " for node in nodes)
+    return " ".join(clean_text(text).split())
 
 
 def is_fallback(element: Any) -> bool:
@@ -150,7 +148,7 @@ def drawn_objects(
     """
     for element in tree.iter("{*}chart", "{*}relIds"):
         is_chart = str(element.tag).endswith("}chart")
-        _, place = related.get(str(element.get(f"{_R}id" if is_chart else f"{_R}dm")), ("", ""))
+        _, place = related.get(str(element.get(f"{RELATIONSHIP}id" if is_chart else f"{RELATIONSHIP}dm")), ("", ""))
         data = None if any(map(is_fallback, element.iterancestors())) else parse_extra(packed, place, left_out)
         if data is not None:
             yield element, read_chart(data) if is_chart else read_diagram(data)
@@ -165,7 +163,7 @@ def picture_mark(
         related: the relations of the part.
     """
     blip, named = picture.find("{*}blipFill/{*}blip"), picture.find("{*}nvPicPr/{*}cNvPr")
-    _, place = related.get(str(blip.get(f"{_R}embed")) if blip is not None else "", ("", ""))
+    _, place = related.get(str(blip.get(f"{RELATIONSHIP}embed")) if blip is not None else "", ("", ""))
     if place not in packed.NameToInfo:
         return ""
     alt = str(named.get("descr") or "") if named is not None else ""

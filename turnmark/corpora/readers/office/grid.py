@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from turnmark.core.grouping import group_pairs, runs
 from turnmark.corpora.readers.office.charts import Chart
 from turnmark.corpora.readers.office.grid_tables import GridTable, description_of
 from turnmark.corpora.tables.column_types import has_no_labels, join_labels
@@ -161,21 +162,14 @@ def chart_sheet(chart: Chart) -> Sheet:
     return Sheet("", [[cell_of_text(text) for text in row] for row in chart.rows])
 
 
-def sheet_markdown(sheet: Sheet, level: int = 2) -> str:
-    """Return a sheet as Markdown below its name as a heading; empty if the sheet is empty."""
-    return sheet_text(sheet, level).markdown
-
-
 def sheet_text(sheet: Sheet, level: int = 2) -> SheetText:
     """Return a sheet as Markdown below its name as a heading, with its tables; empty if the sheet is empty."""
     _fill_down(sheet)
     for index in sheet.hidden:
         if index < len(sheet.rows):
             sheet.rows[index] = []
-    found: list[str | GridTable] = []
-    for block in _tables(_blocks(sheet, _merges_by_row(sheet))):
-        for side in block.sides():
-            found += side.pieces()
+    blocks = _tables(_blocks(sheet, _merges_by_row(sheet)))
+    found = [piece for block in blocks for side in block.sides() for piece in side.pieces()]
     tables = [piece for piece in found if isinstance(piece, GridTable)]
     if sheet.packed and tables:
         tables[-1].packed = sheet.packed
@@ -231,12 +225,8 @@ def _fill_down(sheet: Sheet) -> None:
 
 def _merges_by_row(sheet: Sheet) -> dict[int, list[Merge]]:
     """Return the horizontally merged cells by row."""
-    spanned: dict[int, list[Merge]] = {}
-    for merge in sheet.merges:
-        if merge.right - merge.left > 1:
-            for row in range(merge.top, min(merge.bottom, merge.top + 10)):
-                spanned.setdefault(row, []).append(merge)
-    return spanned
+    merges = [merge for merge in sheet.merges if merge.right - merge.left > 1]
+    return group_pairs((row, each) for each in merges for row in range(each.top, min(each.bottom, each.top + 10)))
 
 
 @dataclass
@@ -252,20 +242,20 @@ class _CellBlock:
         columns = self._columns()
         grid = self._grid(columns)
         at = _header_row(grid)
-        found: dict[int, bool] = {}
-        for place, column in enumerate(columns):
-            below = any(row[place].text and not row[place].is_words for row in grid[at + 1 :])
-            found[column] = grid[at][place].is_words and below
-        return found if len(columns) > 1 else {}
+        if len(columns) == 1:
+            return {}
+        return {
+            column: grid[at][place].is_words
+            and any(row[place].text and not row[place].is_words for row in grid[at + 1 :])
+            for place, column in enumerate(columns)
+        }
 
     def continues(self, figures: dict[int, bool]) -> bool:
         """Return whether the first row continues the table above: it has a figure in one of the figure columns."""
-        if not {*self._columns()} <= figures.keys():
-            return False
-        for column, cell in enumerate(self.rows[0][:MAX_COLUMNS]):
-            if cell.text and not cell.is_words and figures[column] and not _YEAR.fullmatch(cell.text):
-                return True
-        return False
+        return {*self._columns()} <= figures.keys() and any(
+            cell.text and not cell.is_words and figures[column] and not _YEAR.fullmatch(cell.text)
+            for column, cell in enumerate(self.rows[0][:MAX_COLUMNS])
+        )
 
     def _grid(self, columns: Sequence[int]) -> list[list[Cell]]:
         return [[row[column] if column < len(row) else EMPTY_CELL for column in columns] for row in self.rows]
@@ -275,12 +265,7 @@ class _CellBlock:
 
         Their last rows differ, or each of them has names for its rows and figures.
         """
-        groups: list[list[int]] = []
-        for column in self._columns():
-            if groups and column == groups[-1][-1] + 1:
-                groups[-1].append(column)
-            else:
-                groups.append([column])
+        groups = runs(self._columns(), lambda before, column: column == before + 1)
         if len(groups) < 2 or min(map(len, groups)) < 2:
             return [self]
         ends = {self._last_row(group) for group in groups}
@@ -303,11 +288,7 @@ class _CellBlock:
         return is_named and any(cell.text and not cell.is_words for row in rows for cell in row)
 
     def _last_row(self, columns: Sequence[int]) -> int:
-        filled = 0
-        for index, row in enumerate(self.rows):
-            if any(row[column].text for column in columns if column < len(row)):
-                filled = index
-        return filled
+        return max((index for index, row in enumerate(self._grid(columns)) if _filled(row)), default=0)
 
     def pieces(self) -> list[str | GridTable]:
         """Return the lines as Markdown, and the table."""
@@ -339,10 +320,7 @@ class _CellBlock:
 
     def _columns(self) -> list[int]:
         """Return the columns that are not empty."""
-        filled: set[int] = set()
-        for row in self.rows:
-            filled.update(index for index, cell in enumerate(row[:MAX_COLUMNS]) if cell.text)
-        return sorted(filled)
+        return sorted({index for row in self.rows for index, cell in enumerate(row[:MAX_COLUMNS]) if cell.text})
 
     def _upper_names(
         self, index: int, columns: Sequence[int], upper: Sequence[Cell], lower: Sequence[str]
@@ -350,20 +328,11 @@ class _CellBlock:
         """Return the names of a row above the header, each over all columns that it groups; empty if it groups none."""
         merges = self.spanned.get(self.first + index, [])
         if any(0 < sum(merge.left <= column < merge.right for column in columns) < len(columns) for merge in merges):
-            return self._spread(index, columns)
+            # A merged cell is repeated in each of its columns.
+            places = [next((m.left for m in reversed(merges) if m.left <= at < m.right), at) for at in columns]
+            row = self.rows[index]
+            return [row[place].text if place < len(row) else "" for place in places]
         return _spread_names(upper, lower)
-
-    def _spread(self, index: int, columns: Sequence[int]) -> list[str]:
-        """Return the text of a row above the header, with a merged cell repeated in each of its columns."""
-        row = self.rows[index]
-        words: list[str] = []
-        for column in columns:
-            place = column
-            for merge in self.spanned.get(self.first + index, []):
-                if merge.left <= column < merge.right:
-                    place = merge.left
-            words.append(row[place].text if place < len(row) else "")
-        return words
 
 
 def _blocks(sheet: Sheet, spanned: dict[int, list[Merge]]) -> Iterable[_CellBlock]:
@@ -459,10 +428,8 @@ def _may_be_name(cell: Cell) -> bool:
 
 def _join_header_rows(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
     """Join the two rows of a header: "2023" above "Q1" becomes "2023 Q1"."""
-    joined: list[str] = []
-    for over, under in zip(upper, lower, strict=True):
-        joined.append(under if over == under or not over else f"{over} {under}".strip())
-    return joined
+    pairs = zip(upper, lower, strict=True)
+    return [under if over == under or not over else f"{over} {under}".strip() for over, under in pairs]
 
 
 def _join_row(row: Sequence[Cell]) -> str:

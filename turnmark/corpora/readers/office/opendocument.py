@@ -6,17 +6,19 @@ import posixpath
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from lxml import etree
+from lxml.builder import ElementMaker
 
 from turnmark.corpora.readers.common.prose import Unreadable, clean_text, small_number
 from turnmark.corpora.readers.office.archive import (
     OPEN_DOCUMENT,
     check_packed,
+    insert_after,
     parse_extra,
     parse_part,
     read_metadata,
@@ -52,6 +54,7 @@ _SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _OBJECT = f"{_DRAW}object"
 _CELLS = (f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell")
+_PARAGRAPHS = (f"{_TEXT}p", f"{_TEXT}h")
 _CONTENT = "content.xml"
 _MAX_STYLE_PARENTS = 20  # in a chain of styles that are based on one another
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d)?)?")
@@ -264,7 +267,7 @@ def _lines(element: Any) -> list[SlideLine]:
     stack: list[tuple[Any, int]] = [(element, -1)]
     while stack:
         node, depth = stack.pop()
-        if node.tag in (f"{_TEXT}p", f"{_TEXT}h"):
+        if node.tag in _PARAGRAPHS:
             text = " ".join(clean_text(_paragraph_text(node)).split())
             if text:
                 found.append(SlideLine(text, depth if depth >= 0 else None))
@@ -322,23 +325,21 @@ def with_all_words_and_code(path: Path, made: Path, left_out: Counter[str]) -> b
 
 def _write_charts(packed: zipfile.ZipFile, content: Any, left_out: Counter[str]) -> bool:
     """Write charts as tables after the paragraph in which they are anchored."""
-    ends: dict[Any, Any] = {}
-    for drawn in list(content.iter(_OBJECT)):
-        chart = chart_of(packed, drawn, left_out)
-        anchors = [each for each in drawn.iterancestors() if each.tag in (f"{_TEXT}p", f"{_TEXT}h")]
-        if chart is None or not chart.rows or not anchors:
-            continue
-        table = etree.Element(f"{_TABLE}table")
-        for _ in range(max(map(len, chart.rows))):
-            etree.SubElement(table, f"{_TABLE}table-column")
-        for row in chart.rows:
-            line = etree.SubElement(table, f"{_TABLE}table-row")
-            for text in row:
-                cell = etree.SubElement(line, f"{_TABLE}table-cell")
-                etree.SubElement(cell, f"{_TEXT}p").text = text
-        ends.get(anchors[-1], anchors[-1]).addnext(table)
-        ends[anchors[-1]] = table
-    return bool(ends)
+    drawings = [(drawn, chart_of(packed, drawn, left_out)) for drawn in content.iter(_OBJECT)]
+    return insert_after(
+        (anchor, _table(chart.rows))
+        for drawn, chart in drawings
+        if chart is not None and chart.rows
+        for anchor in list(drawn.iterancestors(*_PARAGRAPHS))[-1:]
+    )
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Any:
+    make, paragraph = ElementMaker(namespace=_TABLE[1:-1]), ElementMaker(namespace=_TEXT[1:-1]).p
+    return make.table(
+        *(make("table-column") for _ in range(max(map(len, rows)))),
+        *(make("table-row", *(make("table-cell", paragraph(text)) for text in row)) for row in rows),
+    )
 
 
 def _take_out_frames(content: Any) -> bool:
@@ -346,15 +347,12 @@ def _take_out_frames(content: Any) -> bool:
     shapes: list[tuple[Any, Any]] = []
     for shape in content.iter(_SHAPES):
         blocks = [each for each in shape if str(each.tag).startswith((_TEXT, _TABLE))]
-        anchors = [each for each in shape.iterancestors() if each.tag in (f"{_TEXT}p", f"{_TEXT}h")]
+        anchors = list(shape.iterancestors(*_PARAGRAPHS))
         frames = [each for each in (shape, *shape.iterancestors()) if str(each.tag).startswith(_DRAW)]
-        shapes += [(block, (anchors or frames)[-1]) for block in blocks]
-    ends: dict[Any, Any] = {}
-    for block, anchor in shapes:
+        shapes += [((anchors or frames)[-1], block) for block in blocks]
+    for _, block in shapes:
         block.tail = None
-        ends.get(anchor, anchor).addnext(block)
-        ends[anchor] = block
-    return bool(shapes)
+    return insert_after(shapes)
 
 
 def _mark_code(content: Any, named: Any) -> bool:

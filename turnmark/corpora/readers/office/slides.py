@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +21,14 @@ from turnmark.corpora.readers.office.archive import (
     read_metadata,
     related_parts,
 )
-from turnmark.corpora.readers.office.charts import drawn_objects, is_fallback, paragraph_text, picture_mark
+from turnmark.corpora.readers.office.charts import (
+    DRAWING,
+    RELATIONSHIP,
+    drawn_objects,
+    is_fallback,
+    paragraph_text,
+    picture_mark,
+)
 from turnmark.corpora.readers.office.grid import (
     EMPTY_CELL,
     Cell,
@@ -29,16 +37,14 @@ from turnmark.corpora.readers.office.grid import (
     cell_of_text,
     chart_sheet,
     escape_line,
-    sheet_markdown,
+    sheet_text,
 )
 from turnmark.corpora.readers.pictures.collector import PictureCollector
 from turnmark.corpora.readers.registry import ProgressCallback
 from turnmark.corpora.tables.markdown_tables import without_tags
 from turnmark.corpora.types import Document
 
-_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 _P = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
-_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 
 
 class SlideLine(NamedTuple):
@@ -62,7 +68,7 @@ class Slide:
         """Return the slide as a section."""
         pieces = [f"## {without_tags(self.title) or f'Slide {number}'}"]
         pieces += _paragraphs(self.lines)
-        pieces += [sheet_markdown(table, level=3).strip() for table in self.tables]
+        pieces += [sheet_text(table, level=3).markdown.strip() for table in self.tables]
         pieces += self.pictures
         notes = [line for line in self.notes if not line.text.isdigit()]  # without the slide number
         if notes:
@@ -73,17 +79,11 @@ class Slide:
 def _paragraphs(lines: list[SlideLine]) -> list[str]:
     """Return lines as paragraphs and lists."""
     pieces: list[str] = []
-    in_list = False
-    for line in lines:
-        if line.depth is None:
-            pieces.append(escape_line(line.text))
+    for in_list, run in groupby(lines, key=lambda line: line.depth is not None):
+        if in_list:
+            pieces.append("\n".join(f"{'  ' * min(line.depth or 0, 8)}- {without_tags(line.text)}" for line in run))
         else:
-            item = f"{'  ' * min(line.depth, 8)}- {without_tags(line.text)}"
-            if in_list:
-                pieces[-1] += f"\n{item}"
-            else:
-                pieces.append(item)
-        in_list = line.depth is not None
+            pieces += [escape_line(line.text) for line in run]
     return pieces
 
 
@@ -144,13 +144,9 @@ def _order(packed: zipfile.ZipFile) -> list[str]:
     presentation = parse_part(packed, name)
     if presentation is None:
         raise Unreadable("broken: its list of slides is missing; open it and save it again")
-    targets = related_parts(packed, name)
-    order: list[str] = []
-    for entry in presentation.iter(f"{_P}sldId"):
-        target = targets.get(str(entry.get(f"{_R}id")))
-        if target:
-            order.append(target[1])
-    return order
+    related = related_parts(packed, name)
+    targets = (related.get(str(entry.get(f"{RELATIONSHIP}id"))) for entry in presentation.iter(f"{_P}sldId"))
+    return [target[1] for target in targets if target]
 
 
 def _slide(packed: zipfile.ZipFile, part: str, left_out: Counter[str], pictures: PictureCollector) -> Slide | None:
@@ -177,8 +173,8 @@ def _slide(packed: zipfile.ZipFile, part: str, left_out: Counter[str], pictures:
         elif kind not in ("dt", "ftr", "sldNum", "hdr"):
             slide.lines += lines
     # The pictures of its layout are decoration.
-    shown = [each for each in tree.iter(f"{_P}pic") if not any(map(is_fallback, each.iterancestors()))]
-    slide.pictures = list(filter(None, (picture_mark(packed, each, related, pictures) for each in shown)))
+    marks = (picture_mark(packed, each, related, pictures) for each in _shown(tree, f"{_P}pic"))
+    slide.pictures = list(filter(None, marks))
     for kind, place in related.values():
         notes = parse_extra(packed, place, left_out) if kind == "notesSlide" else None
         for shape in _shapes(notes) if notes is not None else ():
@@ -188,12 +184,13 @@ def _slide(packed: zipfile.ZipFile, part: str, left_out: Counter[str], pictures:
 
 
 def _shapes(tree: Any) -> list[Any]:
-    """Return the shapes of a slide, with groups expanded in place, and only one of several alternatives."""
-    shapes: list[Any] = []
-    for shape in tree.iter(f"{_P}sp", f"{_P}graphicFrame"):
-        if not any(map(is_fallback, shape.iterancestors())):
-            shapes.append(shape)
-    return shapes
+    """Return the shapes of a slide, with groups expanded in place."""
+    return _shown(tree, f"{_P}sp", f"{_P}graphicFrame")
+
+
+def _shown(tree: Any, *tags: str) -> list[Any]:
+    """Return the elements with some tags, and only one of several alternatives."""
+    return [each for each in tree.iter(*tags) if not any(map(is_fallback, each.iterancestors()))]
 
 
 def _placeholder(shape: Any) -> str | None:
@@ -206,18 +203,18 @@ def _lines(shape: Any, listed: bool) -> list[SlideLine]:
     """Return the paragraphs of a shape. `listed`: they are list items unless they say otherwise."""
     found: list[SlideLine] = []
     body = shape.find(f"{_P}txBody")
-    for paragraph in body.iter(f"{_A}p") if body is not None else ():
+    for paragraph in body.iter(f"{DRAWING}p") if body is not None else ():
         text = paragraph_text(paragraph)
         if not text:
             continue
-        properties = paragraph.find(f"{_A}pPr")
+        properties = paragraph.find(f"{DRAWING}pPr")
         level = 0
         is_item = listed
         if properties is not None:
             level = small_number(properties.get("lvl"), default=0, digits=2)
-            if properties.find(f"{_A}buNone") is not None:
+            if properties.find(f"{DRAWING}buNone") is not None:
                 is_item = False
-            elif properties.find(f"{_A}buChar") is not None or properties.find(f"{_A}buAutoNum") is not None:
+            elif properties.find(f"{DRAWING}buChar") is not None or properties.find(f"{DRAWING}buAutoNum") is not None:
                 is_item = True
         found.append(SlideLine(text, level if is_item else None))
     if len(found) == 1 and found[0].depth == 0:
@@ -226,11 +223,11 @@ def _lines(shape: Any, listed: bool) -> list[SlideLine]:
 
 
 def _add_tables(slide: Slide, frame: Any) -> None:
-    for table in frame.iter(f"{_A}tbl"):
+    for table in frame.iter(f"{DRAWING}tbl"):
         sheet = Sheet("")
-        for row in table.iter(f"{_A}tr"):
+        for row in table.iter(f"{DRAWING}tr"):
             cells: list[Cell] = []
-            for cell in row.iter(f"{_A}tc"):
+            for cell in row.iter(f"{DRAWING}tc"):
                 if cell.get("hMerge") in ("1", "true") or cell.get("vMerge") in ("1", "true"):
                     cells.append(EMPTY_CELL)
                     continue
@@ -238,6 +235,6 @@ def _add_tables(slide: Slide, frame: Any) -> None:
                 if right > 1 or down > 1:
                     top, left = len(sheet.rows), len(cells)
                     sheet.merges.append(Merge(top, left, top + down, left + right))
-                cells.append(cell_of_text(" ".join(paragraph_text(each) for each in cell.iter(f"{_A}p"))))
+                cells.append(cell_of_text(" ".join(paragraph_text(each) for each in cell.iter(f"{DRAWING}p"))))
             sheet.rows.append(cells)
         slide.tables.append(sheet)

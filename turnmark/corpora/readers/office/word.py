@@ -18,18 +18,20 @@ from pathlib import Path
 from typing import Any
 
 from lxml import etree
+from lxml.builder import ElementMaker
 
 from turnmark.corpora.readers.common.prose import Unreadable, declared_encoding, decode, small_number
 from turnmark.corpora.readers.markup.html import parse_html
 from turnmark.corpora.readers.office.archive import (
     MAX_UNPACKED_BYTES,
+    insert_after,
     parse_extra,
     parse_part,
     related_parts,
     with_usual_names,
     write_changed,
 )
-from turnmark.corpora.readers.office.charts import Chart, drawn_objects
+from turnmark.corpora.readers.office.charts import RELATIONSHIP, Chart, drawn_objects
 from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.text.segmentation import heading_text
 
@@ -90,7 +92,7 @@ _WRAPPED_TEXT = re.compile(
 )
 _NAMESPACE = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 _W = f"{{{_NAMESPACE}}}"
-_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_MAKE = ElementMaker(namespace=_NAMESPACE, nsmap={"w": _NAMESPACE})
 _WRAPPERS = ("ins", "moveTo", "dir", "bdo", "customXml", "smartTag", "sdtContent", "sdt")
 _PROPERTIES = ("customXmlPr", "smartTagPr", "sdtPr", "sdtEndPr")
 _TRUE = (None, "", "1", "true", "on")
@@ -183,7 +185,7 @@ def _unwrap(tree: Any) -> None:
         for wrapper in list(tree.iter(f"{_W}{name}")):
             _replace(wrapper, [each for each in wrapper if etree.QName(each).localname not in _PROPERTIES])
     for link in list(tree.iter(f"{_W}hyperlink")):
-        if not (link.get(f"{_R}id") or link.get(f"{_W}anchor")):
+        if not (link.get(f"{RELATIONSHIP}id") or link.get(f"{_W}anchor")):
             _replace(link, list(link))
 
 
@@ -206,11 +208,7 @@ def _take_out_boxes(tree: Any) -> None:
         boxes.append((box, above[outermost]))
         run = outermost - 1 - names[:outermost][::-1].index("r") if "r" in names[:outermost] else 0
         drawings.append(above[run - 1] if run else box)
-    ends: dict[Any, Any] = {}
-    for box, paragraph in boxes:
-        for block in list(box):
-            ends.get(paragraph, paragraph).addnext(block)
-            ends[paragraph] = block
+    insert_after((paragraph, block) for box, paragraph in boxes for block in list(box))
     for drawing in drawings:
         if drawing.getparent() is not None:
             drawing.getparent().remove(drawing)
@@ -295,14 +293,14 @@ def _run_of(element: Any) -> Any:
 def _write_objects(tree: Any, packed: zipfile.ZipFile, part: str, left_out: Counter[str]) -> None:
     """Write charts as tables and diagrams as paragraphs after the paragraph that shows them, and embedded parts."""
     related = related_parts(packed, part)
-    ends: dict[Any, Any] = {}
-    for anchor, drawn in list(drawn_objects(packed, tree, related, left_out)):
-        paragraphs = list(anchor.iterancestors(f"{_W}p"))
-        for block in _drawn_blocks(drawn) if paragraphs else ():
-            ends.get(paragraphs[-1], paragraphs[-1]).addnext(block)
-            ends[paragraphs[-1]] = block
+    insert_after(
+        (paragraph, block)
+        for anchor, drawn in list(drawn_objects(packed, tree, related, left_out))
+        for paragraph in list(anchor.iterancestors(f"{_W}p"))[-1:]
+        for block in _drawn_blocks(drawn)
+    )
     for chunk in list(tree.iter(f"{_W}altChunk")):
-        _, place = related.get(str(chunk.get(f"{_R}id")), ("", ""))
+        _, place = related.get(str(chunk.get(f"{RELATIONSHIP}id")), ("", ""))
         blocks = embedded_blocks(packed.read(place), place) if place in packed.namelist() else None
         if blocks is None:
             left_out["embedded parts"] += 1
@@ -318,34 +316,20 @@ def _drawn_blocks(drawn: Chart | list[str]) -> list[Any]:
 
 
 def _run(text: str, is_bold: bool = False) -> Any:
-    run = etree.Element(f"{_W}r", nsmap={"w": _NAMESPACE})
-    if is_bold:
-        etree.SubElement(etree.SubElement(run, f"{_W}rPr"), f"{_W}b")
-    words = etree.SubElement(run, f"{_W}t")
-    words.text = text
-    words.set("{http://www.w3.org/XML/1998/namespace}space", "preserve")
-    return run
+    bold = [_MAKE.rPr(_MAKE.b())] if is_bold else []
+    return _MAKE.r(*bold, _MAKE.t(text, {"{http://www.w3.org/XML/1998/namespace}space": "preserve"}))
 
 
 def _paragraph(text: str, is_bold: bool = False) -> Any:
-    paragraph = etree.Element(f"{_W}p", nsmap={"w": _NAMESPACE})
-    if text:
-        paragraph.append(_run(text, is_bold))
-    return paragraph
+    return _MAKE.p(*([_run(text, is_bold)] if text else []))
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Any:
-    table = etree.Element(f"{_W}tbl", nsmap={"w": _NAMESPACE})
-    properties = etree.SubElement(table, f"{_W}tblPr")
-    etree.SubElement(properties, f"{_W}tblLook").set(f"{_W}firstRow", "1")
-    columns = etree.SubElement(table, f"{_W}tblGrid")
-    for _ in range(max(map(len, rows))):
-        etree.SubElement(columns, f"{_W}gridCol")
-    for row in rows:
-        line = etree.SubElement(table, f"{_W}tr")
-        for cell in row:
-            etree.SubElement(line, f"{_W}tc").append(_paragraph(cell))
-    return table
+    return _MAKE.tbl(
+        _MAKE.tblPr(_MAKE.tblLook({f"{_W}firstRow": "1"})),
+        _MAKE.tblGrid(*(_MAKE.gridCol() for _ in range(max(map(len, rows))))),
+        *(_MAKE.tr(*(_MAKE.tc(_paragraph(cell)) for cell in row)) for row in rows),
+    )
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

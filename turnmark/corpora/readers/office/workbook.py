@@ -32,6 +32,8 @@ from turnmark.corpora.readers.office.archive import (
     write_with_usual_names,
 )
 from turnmark.corpora.readers.office.charts import (
+    DRAWING,
+    RELATIONSHIP,
     is_fallback,
     paragraph_text,
     picture_mark,
@@ -48,7 +50,6 @@ from turnmark.corpora.readers.office.grid import (
     cell_of_text,
     chart_sheet,
     escape_line,
-    sheet_markdown,
     sheet_text,
 )
 from turnmark.corpora.readers.office.grid_tables import tables_in
@@ -205,8 +206,6 @@ def _matches(packed: zipfile.ZipFile, part: str, pattern: re.Pattern[bytes]) -> 
 
 # --- what is drawn on a sheet -----------------------------------------------------------------------------------------
 
-_A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-_R = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _OTHER_BOOK = re.compile(r"'?\[")
 
 
@@ -233,13 +232,13 @@ def _drawn_pieces(packed: zipfile.ZipFile, part: str, drawing: Any, pictures: Pi
         if any(map(is_fallback, node.iterancestors())):
             continue
         if name == "txBody":
-            yield from (escape_line(text) for text in map(paragraph_text, node.iter(f"{_A}p")) if text)
+            yield from (escape_line(text) for text in map(paragraph_text, node.iter(f"{DRAWING}p")) if text)
             continue
         if name == "pic":
             if mark := picture_mark(packed, node, related, pictures):
                 yield mark
             continue
-        _, place = related.get(str(node.get(f"{_R}id" if name == "chart" else f"{_R}dm")), ("", ""))
+        _, place = related.get(str(node.get(f"{RELATIONSHIP}id" if name == "chart" else f"{RELATIONSHIP}dm")), ("", ""))
         data = parse_part(packed, place)
         if data is not None and name == "chart":
             yield from _chart_pieces(data)
@@ -251,7 +250,7 @@ def _chart_pieces(data: Any) -> Iterator[str]:
     chart = read_chart(data)
     sources = [str(formula.text or "") for formula in data.iter("{*}f")]
     if chart.rows and (not sources or any(map(_OTHER_BOOK.match, sources))):
-        yield sheet_markdown(chart_sheet(chart)).strip()
+        yield sheet_text(chart_sheet(chart)).markdown.strip()
     elif chart.words:
         yield escape_line(chart.words)
 
