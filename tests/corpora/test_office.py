@@ -380,8 +380,7 @@ def test_reports_and_abandons_slow_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert "given up after 2 seconds" in str(problem)
     assert len(told_of) >= 3
     assert {*told_of} == {"reading a.org"}
-    assert isolation._idle
-    assert isolation._idle[-1].ended
+    assert isolation._free.queue[-1].ended
 
 
 def test_progress_names_the_page() -> None:

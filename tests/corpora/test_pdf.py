@@ -867,15 +867,15 @@ def read_one(path: Path) -> Document:
 def test_reuses_process_and_replaces_crashed_one(tmp_path: Path) -> None:
     (tmp_path / "a.pdf").write_bytes(page_with(b"BT /F 12 Tf 72 700 Td (The gates are shut.) Tj ET"))
     read_one(tmp_path / "a.pdf")
-    first = isolation._idle[-1]
+    first = isolation._free.queue[-1]
     read_one(tmp_path / "a.pdf")
-    assert isolation._idle[-1] is first
+    assert isolation._free.queue[-1] is first
     first._process.kill()
     first._process.wait()
     with pytest.raises(isolation.Unreadable, match="stopped its reader"):
         read_one(tmp_path / "a.pdf")
     assert read_one(tmp_path / "a.pdf").text == "The gates are shut."
-    assert isolation._idle[-1] is not first
+    assert isolation._free.queue[-1] is not first
 
 
 def test_size_of_the_parent_process_ends_no_worker(tmp_path: Path) -> None:
@@ -884,8 +884,7 @@ def test_size_of_the_parent_process_ends_no_worker(tmp_path: Path) -> None:
     large = b"x" * (isolation.MAX_KEPT_BYTES + 1)  # Linux also counts it as the peak memory of the worker
     read_one(tmp_path / "a.pdf")
     del large
-    assert isolation._idle
-    assert not isolation._idle[-1].ended
+    assert not isolation._free.queue[-1].ended
 
 
 def test_reports_file_without_permission(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -225,31 +226,28 @@ def encode_message(message: dict[str, Any]) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-_slots = threading.BoundedSemaphore(MAX_PROCESSES)
-_lock = threading.Lock()
-_idle: list[_ReaderProcess] = []
-_started: list[_ReaderProcess] = []
+_free: queue.LifoQueue[_ReaderProcess | None] = queue.LifoQueue()
+for _ in range(MAX_PROCESSES):
+    _free.put(None)
+_started: weakref.WeakSet[_ReaderProcess] = weakref.WeakSet()
 
 
 @contextmanager
 def _borrowed_process() -> Iterator[_ReaderProcess]:
     """Lend a process that reads nothing else, and keep it for the next file."""
-    with _slots:
-        with _lock:
-            usable = [process for process in _idle if not process.ended and process.owner == os.getpid()]
-            process = usable[-1] if usable else _ReaderProcess()
-            _idle[:] = usable[:-1]
-            _started[:] = [each for each in _started if not each.ended and each is not process] + [process]
-        try:
-            yield process
-        finally:
-            with _lock:
-                _idle.append(process)
+    process = _free.get()
+    try:
+        if process is None or process.ended or process.owner != os.getpid():
+            process = _ReaderProcess()
+            _started.add(process)
+        yield process
+    finally:
+        _free.put(process)
 
 
 @atexit.register
 def end_processes() -> None:
     """End all processes; the next file starts a new one."""
-    for process in _started:
+    for process in list(_started):
         if not process.ended and process.owner == os.getpid():
             process.end()
