@@ -58,10 +58,7 @@ def chunk(document: Document, tokenize: Tokenizer, size: int = 512) -> list[Pass
     if document.is_passage:
         return [_passage(document, 0, len(document.text), document.title, "")]
     cutter = _Cutter(document, tokenize, size)
-    passages: list[Passage] = []
-    for draft in cutter.drafts(_outline(document)):
-        passages.extend(cutter.fitted(draft))
-    return passages
+    return [passage for draft in cutter.drafts(_outline(document)) for passage in cutter.fitted(draft)]
 
 
 def _passage(document: Document, start: int, end: int, title: str, section: str, header: str = "") -> Passage:
@@ -380,7 +377,5 @@ class _Cutter:
 
     def _word_start(self, index: int, lowest: int) -> int:
         """Return the last token from `index` down to above `lowest` that follows white space; `index` if none does."""
-        for candidate in range(index, lowest, -1):
-            if self.text[self.tokens[candidate] - 1].isspace():
-                return candidate
-        return index
+        candidates = range(index, lowest, -1)
+        return next((each for each in candidates if self.text[self.tokens[each] - 1].isspace()), index)

@@ -17,6 +17,7 @@ from typing import get_args
 from pydantic import Field
 
 from turnmark.core.errors import RequestError
+from turnmark.core.grouping import group_pairs
 from turnmark.core.record import Record
 from turnmark.corpora.benchmarks import compound_qa, inscoqa, kiwi, mtrag
 from turnmark.corpora.jsonl_rows import Source
@@ -138,9 +139,7 @@ def check_mtrag(source: Source) -> DataCheck:
 
 def _table_8(tasks: Sequence[mtrag.MtragTask]) -> StatisticValues:
     """Return MTRAG's Table 8; responses and relevant passages are those of answerable and partial tasks."""
-    conversations: dict[str, list[mtrag.MtragTask]] = {}
-    for task in tasks:
-        conversations.setdefault(task.conversation, []).append(task)
+    conversations = group_pairs((task.conversation, task) for task in tasks)
     passages = [
         [context.document_id for task in turns for context in task.contexts] for turns in conversations.values()
     ]
@@ -237,12 +236,9 @@ def check_inscoqa(source: Source) -> DataCheck:
     """Return InsCoQA's Tables 1 and 2, without token counts, because the paper does not name the tokenizer."""
     loaded = {split: inscoqa.load_tasks(source.root, split) for split in inscoqa.splits(source.root)}
     values: StatisticValues = {}
-    by_domain: dict[str, list[inscoqa.InscoqaTask]] = {}
     for split, part in loaded.items():
-        tasks = list(part.data.values())
-        values |= count_inscoqa(split, tasks)
-        for task in tasks:
-            by_domain.setdefault(task.domain, []).append(task)
+        values |= count_inscoqa(split, list(part.data.values()))
+    by_domain = group_pairs((task.domain, task) for part in loaded.values() for task in part.data.values())
     everything = [task for tasks in by_domain.values() for task in tasks]
     for domain, tasks in {**dict(sorted(by_domain.items())), "all domains": everything}.items():
         values |= {
@@ -306,12 +302,10 @@ def count_kiwi(sessions: Sequence[kiwi.Session], models: Iterable[str] = kiwi.MO
     Args:
         models: models that are listed even if they have no session.
     """
-    by_model: dict[str, list[kiwi.Session]] = {name: [] for name in models}
-    for session in sessions:
-        by_model.setdefault(kiwi.model_name(session.model), []).append(session)
+    by_model = group_pairs((kiwi.model_name(session.model), session) for session in sessions)
     values: StatisticValues = {"sessions": len(sessions), **_count_turns(sessions)}
-    for name, its_sessions in by_model.items():
-        values |= {f"{name}: {label}": value for label, value in _count_turns(its_sessions).items()}
+    for name in dict.fromkeys([*models, *by_model]):
+        values |= {f"{name}: {label}": value for label, value in _count_turns(by_model.get(name, [])).items()}
     return values
 
 

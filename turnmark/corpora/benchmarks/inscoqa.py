@@ -30,7 +30,7 @@ from turnmark.core.errors import RequestError
 from turnmark.core.record import Record
 from turnmark.corpora import jsonl_rows
 from turnmark.corpora.jsonl_rows import JsonRow, LoadedRows, NonBlank, OptionalText, Source
-from turnmark.corpora.types import Message, Problem
+from turnmark.corpora.types import Message, Problem, exchange
 
 Split = Literal["train", "validation", "test"]
 
@@ -57,11 +57,7 @@ class InstructionalDocument(Record, extra="ignore"):
 def _messages(value: Any) -> Any:
     if isinstance(value, list):
         rounds = TypeAdapter(list[tuple[NonBlank, NonBlank]]).validate_python(value)
-        messages: list[Message] = []
-        for question, answer in rounds:
-            messages.append(Message(role="user", content=question))
-            messages.append(Message(role="assistant", content=answer))
-        return messages
+        return [message for question, answer in rounds for message in exchange(question, answer)]
     return value
 
 

@@ -70,10 +70,8 @@ def model_name(name: str) -> str:
     Only the three models of section 3.2 match: GPT-4o and Llama 3 are other models.
     """
     letters = "".join(filter(str.isalnum, name.rpartition("/")[2].casefold()))
-    for model, spelling in zip(MODELS, _SPELLINGS, strict=True):
-        if re.fullmatch(spelling, letters):
-            return model
-    return name
+    spellings = zip(MODELS, _SPELLINGS, strict=True)
+    return next((model for model, spelling in spellings if re.fullmatch(spelling, letters)), name)
 
 
 class PaperPassage(Record):
@@ -332,15 +330,15 @@ def _parse_papers(row: JsonRow) -> tuple[str, Papers]:
             raise ValueError(f"{key!r} is missing" if row.get(key) is None else f"{key!r} is not a list")
         lists.append(row[key])
     cited, cited_paragraphs = lists
-    titles: list[str] = []
-    for item in cited:
-        name = _get_first_value(item, _TITLES) if isinstance(item, dict) else item
-        titles.append(name if isinstance(name, str) else json.dumps(name, ensure_ascii=False))
+    names = (_get_first_value(item, _TITLES) if isinstance(item, dict) else item for item in cited)
+    titles = [name if isinstance(name, str) else json.dumps(name, ensure_ascii=False) for name in names]
     # In a list per paper, the paper of each paragraph is known; in a flat list of texts it is not.
     nested = len(titles) == len(cited_paragraphs) and all(isinstance(item, list) for item in cited_paragraphs)
-    paragraphs: list[PaperPassage] = []
-    for number, item in enumerate(cited_paragraphs):
-        paragraphs.extend(_passages_of(item, titles[number] if nested else ""))
+    paragraphs = (
+        paragraph
+        for number, item in enumerate(cited_paragraphs)
+        for paragraph in _passages_of(item, titles[number] if nested else "")
+    )
     related = get_string(row, "related_work_paragraph", "") if row.get("related_work_paragraph") else ""
     papers = Papers(question=question, related_work=related, cited_papers=tuple(titles), paragraphs=tuple(paragraphs))
     return same_question(question), papers

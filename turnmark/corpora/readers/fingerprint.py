@@ -24,8 +24,8 @@ def readers_mark() -> str:
     for path in sorted(path for kind in ("py", "lua", "toml", "json") for path in folder.rglob(f"*.{kind}")):
         digest.update(f"{path.relative_to(folder).as_posix()}\0".encode() + path.read_bytes() + b"\0")
     versions = [f"{name} {_version(name)}" for name in _LIBRARIES]
-    for entry in sorted(importlib.metadata.entry_points(group=GROUP)):
-        versions.append(f"{entry.name} {entry.value} {entry.dist.version if entry.dist else ''}")
+    entries = sorted(importlib.metadata.entry_points(group=GROUP))
+    versions += [f"{entry.name} {entry.value} {entry.dist.version if entry.dist else ''}" for entry in entries]
     versions.append(f"rapidocr {is_installed('ocr')}")  # RapidOCR reads scans
     digest.update("\n".join(versions).encode())
     return digest.hexdigest()

@@ -207,8 +207,7 @@ def _join_parts(parts: _Parts) -> tuple[str, tuple[Block, ...]]:
     for part, part_blocks in parts:
         text += "\n\n" if text else ""
         at = len(text)
-        for block in part_blocks:
-            found.append(block.model_copy(update={"start": block.start + at, "end": block.end + at}))
+        found += [each.model_copy(update={"start": each.start + at, "end": each.end + at}) for each in part_blocks]
         text += part.rstrip()
     return text + "\n", tuple(found)
 
@@ -235,9 +234,8 @@ def _head_lines(message: EmailMessage) -> Iterator[str]:
 
 def _people(header: str) -> str:
     """Return names with their addresses in parentheses, which are not read as markup."""
-    shown: list[str] = []
-    for name, address in getaddresses([header])[:50]:
-        shown.append(f"{name} ({address})" if name and address else name or address)
+    people = getaddresses([header])[:50]
+    shown = (f"{name} ({address})" if name and address else name or address for name, address in people)
     return ", ".join(filter(None, shown)) or header
 
 

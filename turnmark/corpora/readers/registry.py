@@ -14,6 +14,7 @@ from pathlib import Path, PurePath
 from pkgutil import resolve_name
 from typing import Protocol
 
+from turnmark.core.grouping import group_pairs
 from turnmark.core.specs import Entry
 from turnmark.corpora.types import Document, Problem
 
@@ -133,9 +134,7 @@ def is_picture_file(path: str) -> bool:
 
 def list_readers() -> dict[str, Entry]:
     """Return the rows for `turnmark list`: one row per reader, with all of its suffixes."""
-    rows: dict[Reader, list[str]] = {}
-    for suffix, reader in readers().items():
-        rows.setdefault(reader, []).append(suffix)
+    rows = group_pairs((reader, suffix) for suffix, reader in readers().items())
     return {" ".join(suffixes): Entry(reader.target, reader.what) for reader, suffixes in rows.items()}
 
 

@@ -130,9 +130,11 @@ def _python_definitions(text: str, lines: Sequence[str]) -> list[Definition]:
             continue
         found.append(Definition(node.name, _first_line(node, lines), 2))
         if isinstance(node, ast.ClassDef) and (node.end_lineno or 0) - node.lineno > _MIN_LONG_CLASS_LINES:
-            for inner in node.body:
-                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                    found.append(Definition(f"{node.name}.{inner.name}", _first_line(inner, lines), 3))
+            found += [
+                Definition(f"{node.name}.{inner.name}", _first_line(inner, lines), 3)
+                for inner in node.body
+                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            ]
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from turnmark.corpora.text.segmentation import lines, strip_inline_markdown
 
@@ -84,15 +85,9 @@ def column_names(header: str) -> tuple[str, ...]:
 
 def _runs(text: str) -> Iterator[list[TableRow]]:
     """Yield each run of lines that begin with a bar."""
-    run: list[TableRow] = []
-    for offset, line in lines(text):
-        if _ROW.match(line):
-            run.append(TableRow(offset, offset + len(line), cells_of(line)))
-        elif run:
-            yield run
-            run = []
-    if run:
-        yield run
+    for is_row, run in groupby(lines(text), lambda line: bool(_ROW.match(line[1]))):
+        if is_row:
+            yield [TableRow(offset, offset + len(line), cells_of(line)) for offset, line in run]
 
 
 def cells_of(line: str) -> tuple[str, ...]:

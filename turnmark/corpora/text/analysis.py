@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
@@ -40,22 +40,11 @@ def open_analyzer(language: str) -> Analyzer:
     Stems are cached.
     """
     row = LANGUAGES.get(language, Language(name=language))
-    stem = _open_stemmer(row.stemmer)
+    stem = lru_cache(MAX_CACHED_STEMS)(_open_stemmer(row.stemmer))
     stop_words = _stop_words_of(language, row)
-    stems: dict[str, str] = {}
-
-    def stemmed(word: str) -> str:
-        if word not in stems:
-            if len(stems) >= MAX_CACHED_STEMS:
-                stems.clear()
-            stems[word] = stem(word)
-        return stems[word]
 
     def analyze(text: str) -> list[str]:
-        terms = []
-        for word in _words_of(text, language):
-            if word not in stop_words:
-                terms.append(stemmed(word))
+        terms = [stem(word) for word in _words_of(text, language) if word not in stop_words]
         return _with_pairs_and_plain(terms) if row.word_pairs else terms
 
     return analyze

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from turnmark.core.grouping import runs
 from turnmark.corpora.text.languages import LANGUAGES, UNSPACED_LANGUAGES, language_of_script
 from turnmark.corpora.text.word_lists import read_word_lists
 
@@ -557,10 +558,5 @@ def _is_index(text: str, match: re.Match[str], spaced: bool) -> bool:
 
 def spans(numbers: Iterable[int]) -> list[str]:
     """Format ascending numbers with neighbors joined: 3, 7, 8, 9 become `3` and `7-9`."""
-    ranges: list[list[int]] = []
-    for number in numbers:
-        if ranges and ranges[-1][1] == number - 1:
-            ranges[-1][1] = number
-        else:
-            ranges.append([number, number])
-    return [str(first) if first == last else f"{first}-{last}" for first, last in ranges]
+    joined = runs(numbers, lambda before, number: number == before + 1)
+    return [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in joined]

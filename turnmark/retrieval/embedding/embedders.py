@@ -78,10 +78,7 @@ def card_prompts(model: str) -> tuple[str, str]:
     if not names:
         return "", ""
     name = names[-1].lower()
-    for pattern, prompts in _CARDS.items():
-        if re.fullmatch(pattern, name):
-            return prompts
-    return "", ""
+    return next((prompts for pattern, prompts in _CARDS.items() if re.fullmatch(pattern, name)), ("", ""))
 
 
 _MADE_FOR = {"minilm": frozenset({"en"}), "splade:splade-tiny": frozenset({"en"})}

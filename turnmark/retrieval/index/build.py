@@ -13,18 +13,18 @@ import shutil
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from turnmark.core.console import NoProgress, Progress, notify, shown_progress
 from turnmark.core.engines import LOCAL, check_engine
 from turnmark.core.errors import RequestError, TurnmarkError
+from turnmark.core.grouping import batched
 from turnmark.core.home import check_name, file_sha256, write_json
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.readers import ReadingReport, describe_unread
@@ -86,8 +86,6 @@ MAX_UNPUBLISHED_CONTENTS = 1000
 MAX_WASTED_SHARE = 0.5
 """Share of passages that are gone above which the index is compacted."""
 DOUBLED = "passage id appears twice; the first was kept"
-
-T = TypeVar("T")
 
 
 @dataclass
@@ -439,7 +437,7 @@ class Build:
         self.progress.start("reading", reader.count())
         seen: set[str] = set()
         rows: set[str] = set()
-        for block in _blocks(self._cut(reader, place), BLOCK_PASSAGES):
+        for block in batched(self._cut(reader, place), BLOCK_PASSAGES):
             read = [entry for entry in block if not entry.is_known]
             for entry, result in zip(read, place.store.put(map(_read_file, read)) if read else (), strict=True):
                 entry.changed |= result.changed
@@ -498,9 +496,7 @@ class Build:
         self.progress.start("bm25", None)
         store = place.store
         update_languages(store)
-        keys = store.without_terms()
-        for start in range(0, len(keys), COUNTED_PASSAGES):
-            page = keys[start : start + COUNTED_PASSAGES]
+        for page in batched(store.without_terms(), COUNTED_PASSAGES):
             passages = place.passages(page)
             language_of = store.language_of([passage.document for passage in passages])
             texts = (
@@ -595,7 +591,7 @@ class Build:
             for number, encoder in enumerate(models.encoders):
                 self.progress.start("embedding", len(missing[encoder.name]))
                 size = GPU_BLOCK_PASSAGES if encoder.on_gpu and workers is None else BLOCK_PASSAGES
-                blocks = map(place.contents, _blocks(missing[encoder.name], size))
+                blocks = map(place.contents, batched(missing[encoder.name], size))
                 left = len(missing[encoder.name])
                 for contents, values in encode_blocks(blocks, encoder, number, workers, self.progress):
                     place.values[encoder.name].add(contents, values)
@@ -689,13 +685,6 @@ def _read_file(entry: SourceEntry) -> ReadFile:
     """Return what the index stores of an entry. Its stamp comes later if tables or pictures are stored at the end."""
     stamp = "" if entry.holds_more else entry.stamp
     return ReadFile(entry.path, stamp, entry.kept(), entry.passages, entry.fields)
-
-
-def _blocks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield the items in lists of `size`; the last one may be shorter."""
-    iterator = iter(items)
-    while block := list(islice(iterator, size)):
-        yield block
 
 
 def corpus_index(corpus: Path, retriever: str, embedder: str = "minilm") -> StoredIndex:

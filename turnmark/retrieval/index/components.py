@@ -12,6 +12,7 @@ from typing import Any
 
 from turnmark.core.console import Progress
 from turnmark.core.errors import TurnmarkError
+from turnmark.core.grouping import batched
 from turnmark.core.home import check_name, file_sha256, sha256_between
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.index.encoded_values import APPENDED_FILES
@@ -74,8 +75,7 @@ def write_to_server(place: Generation, manifest: Manifest, rows: IndexRows, prog
     assert manifest.embedder is not None, "vectors are made by an embedder"
     flat = FlatVectors(place.folder, rows.slots, manifest.embedder.dimension)
     row_of = {key: row for row, key in enumerate(rows.keys.tolist())}
-    for start in range(0, len(added), _PAGE):
-        page = added[start : start + _PAGE]
+    for page in batched(added, _PAGE):
         passages = place.passages([key for key, _ in page])
         vectors.add(
             [str(key) for key, _ in page],

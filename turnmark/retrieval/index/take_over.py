@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from turnmark.core.grouping import batched
 from turnmark.retrieval.index.encoders import TOKENS, VECTORS, Encoder, Values
 from turnmark.retrieval.index.generation import Generation
 from turnmark.retrieval.ranking.postings import NUMBER_TYPE, Postings
@@ -70,10 +71,9 @@ def _copy_sparse(index: StoredIndex, place: Generation) -> None:
     number_of = np.full(max(new_slots, default=0) + 1, -1, dtype=NUMBER_TYPE)
     number_of[list(new_slots)] = list(new_slots.values())
     old = Postings(index.store.select, SPARSE_POSTINGS, SPARSE_TYPE)
-    terms = sorted(old.terms())
-    for start in range(0, len(terms), _POSTED_TERMS):
+    for terms in batched(sorted(old.terms()), _POSTED_TERMS):
         postings = {}
-        for term in terms[start : start + _POSTED_TERMS]:
+        for term in terms:
             numbers, values = old.of(term)
             known = numbers < len(number_of)
             renumbered, values = number_of[numbers[known]], values[known]

@@ -320,10 +320,7 @@ class SearchableIndex(ABC):
 
     def rows_around(self, document: str, start: int) -> list[Passage]:
         """Return the row of a large table at an offset of a document, with the rows next to it; empty if none."""
-        for finder in self.row_finders:
-            if rows := finder.around(document, start):
-                return rows
-        return []
+        return next(filter(None, (finder.around(document, start) for finder in self.row_finders)), [])
 
 
 class StoredIndex(SearchableIndex):

@@ -116,15 +116,12 @@ class RerankingRetriever(RetrieverWrapper):
         if len(scores) != min(len(hits), self._depth) or not np.isfinite(scores).all():
             raise TurnmarkError(f"reranker {self._reranker.name!r} did not return one finite score for every passage")
         label = self._reranker.name.partition(":")[0]
-        reranked: dict[int, RankAndScore] = {}
-        for rank, (position, score) in enumerate(top_k(scores, len(scores)), 1):
-            reranked[position] = RankAndScore(rank=rank, score=score)
+        best_first = enumerate(top_k(scores, len(scores)), 1)
+        reranked = {position: RankAndScore(rank=rank, score=score) for rank, (position, score) in best_first}
         first_scores = np.array([hit.score for hit in hits])
         fused: list[Hit] = []
         for position, score in reorder(first_scores, scores, self._weight):
-            found = dict(hits[position].found)
-            if position in reranked:
-                found[label] = reranked[position]
+            found = {**hits[position].found, **({label: reranked[position]} if position in reranked else {})}
             fused.append(hits[position].model_copy(update={"score": score, "found": found}))
         return fused
 

@@ -16,6 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from turnmark.core.grouping import group_pairs
 from turnmark.corpora.chunking import Tokenizer
 from turnmark.corpora.text.function_words import content_words, language_of
 from turnmark.corpora.text.languages import ENGLISH
@@ -27,7 +28,6 @@ from turnmark.retrieval.ranking.fusion import FusedRanking, RankedList, RankedRo
 from turnmark.retrieval.ranking.respelling import spell_codes, spell_words
 from turnmark.retrieval.search.opened_index import SearchableIndex
 from turnmark.retrieval.search.row_hits import search_depth, with_rows
-from turnmark.retrieval.storage.filters import Where
 from turnmark.retrieval.storage.picture_store import PictureStore
 from turnmark.retrieval.tables.table_store import TableStore
 from turnmark.retrieval.types import Hit, Query, Retriever
@@ -173,10 +173,7 @@ class DenseRanker:
         Vectors under one filter are searched as one batch.
         """
         results = [RankedRows.from_pairs(())] * len(queries)
-        filters: dict[Where, list[int]] = {}
-        for position, query in enumerate(queries):
-            filters.setdefault(query.where, []).append(position)
-        for where, positions in filters.items():
+        for where, positions in group_pairs((query.where, at) for at, query in enumerate(queries)).items():
             nearest_rows = self._index.nearest(vectors[positions], k, where)
             for position, rows in zip(positions, nearest_rows, strict=True):
                 results[position] = rows
@@ -191,12 +188,8 @@ class FusedRetriever(IndexRetriever):
         self._rankers = list(rankers)
 
     def ranked(self, queries: Sequence[Query], k: int) -> list[FusedRanking]:
-        texts: list[str] = []
-        owners: list[Query] = []  # the query of each text
-        for query in queries:
-            for text in query.texts():
-                texts.append(text)
-                owners.append(query)
+        owners = [query for query in queries for _ in query.texts()]
+        texts = [text for query in queries for text in query.texts()]
         depth = k if len(self._rankers) == 1 and len(texts) == len(queries) else max(k, FUSION_DEPTH)
         by_ranker = [
             (ranker.name, weight, iter(ranker.lists(texts, owners, depth))) for ranker, weight in self._rankers
@@ -324,18 +317,14 @@ class ConversationalRetriever(IndexRetriever):
     def _lists(self, queries: Sequence[Query], vectors: NDArray[np.float32], depth: int) -> list[list[RankedList]]:
         """Search all queries in one batch, and return the ranked lists of each query for the fusion."""
         dense = self._dense.nearest(vectors, queries, depth)
-        texts = [list(query.texts()) for query in queries]
-        owners: list[Query] = []  # the query of each text in `flat`
-        flat: list[str] = []
-        for query, query_texts in zip(queries, texts, strict=True):
-            owners += [query] * len(query_texts)
-            flat += query_texts
-        rankers = [(ranker.name, weight, iter(ranker.lists(flat, owners, depth))) for ranker, weight in self._rankers]
+        owners = [query for query in queries for _ in query.texts()]
+        texts = [text for query in queries for text in query.texts()]
+        rankers = [(ranker.name, weight, iter(ranker.lists(texts, owners, depth))) for ranker, weight in self._rankers]
         lists_by_query = []
-        for rows, query_texts in zip(dense, texts, strict=True):
+        for rows, query in zip(dense, queries, strict=True):
             lists = [RankedList(CONVERSATION_LIST, rows, self.index.manifest.share_of(COSINE_LIST))]
+            rewrites = len(list(query.texts())) - 1
             for name, weight, results in rankers:
-                rewrites = len(query_texts) - 1
                 message = weight / 2 if rewrites else weight
                 lists.append(RankedList(name, next(results), message))
                 lists += [

@@ -65,10 +65,7 @@ def ranked_by(passages: Sequence[Passage], texts: Sequence[str], embed: Embed | 
         for rank, position in enumerate(_best_first([row[number] for row in cosines]), 1):
             found[position][name] = RankAndScore(rank=rank, score=cosines[position][number])
     means = [fmean(row) for row in cosines]
-    hits: list[Hit] = []
-    for position in _best_first(means):
-        hits.append(Hit(passage=passages[position], score=means[position], found=found[position]))
-    return hits
+    return [Hit(passage=passages[at], score=means[at], found=found[at]) for at in _best_first(means)]
 
 
 def _best_first(scores: Sequence[float]) -> list[int]:

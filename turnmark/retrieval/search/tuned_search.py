@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import Field, ValidationError
 
 from turnmark.core.console import notify
+from turnmark.core.grouping import group_pairs
 from turnmark.core.home import write_atomic
 from turnmark.core.record import Record
 from turnmark.retrieval.search.opened_index import SearchableIndex, StoredIndex
@@ -73,11 +75,8 @@ def models_of(manifest: Manifest) -> str:
 
 def document_digests(index: StoredIndex) -> Iterator[str]:
     """Yield a short digest of each document, which changes with its passages."""
-    contents: dict[str, list[str]] = {}
-    for page in index.store.pages():
-        for _, content, passage in page:
-            contents.setdefault(passage.document, []).append(content)
-    for document, hashes in contents.items():
+    passages = chain.from_iterable(index.store.pages())
+    for document, hashes in group_pairs((passage.document, content) for _, content, passage in passages).items():
         text = "\0".join([document, *hashes])
         yield hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
 

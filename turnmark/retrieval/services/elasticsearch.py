@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from turnmark.core.errors import TurnmarkError
+from turnmark.core.grouping import batched
 from turnmark.core.specs import Spec
 from turnmark.core.untrusted import describe_error
 from turnmark.retrieval.embedding.embedders import open_embedder
@@ -86,9 +87,9 @@ class ElasticRanker:
         ]
         searched = [clause for clause in clauses if clause is not None]
         ranked: list[RankedRows] = []
-        for start in range(0, len(searched), SEARCHES_PER_REQUEST):
+        for batch in batched(searched, SEARCHES_PER_REQUEST):
             searches: list[dict[str, Any]] = []
-            for clause in searched[start : start + SEARCHES_PER_REQUEST]:
+            for clause in batch:
                 searches += [{}, {"query": clause, "size": k, "_source": False, "track_total_hits": False}]
             with _named_errors(self._address):
                 answers = self._client.msearch(index=self._name, searches=searches).body["responses"]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from turnmark.core.errors import TurnmarkError
 from turnmark.core.extras import require_extra
+from turnmark.core.grouping import batched
 from turnmark.core.untrusted import describe_error
 from turnmark.retrieval.storage.server_addresses import ServerLocation, read_note
 
@@ -126,17 +127,15 @@ class ChromaVectors:
             )
         lists = []
         for ids, distances in zip(response["ids"], response["distances"], strict=True):
-            neighbors: list[tuple[str, float]] = []
-            for identifier, distance in zip(ids, distances, strict=True):
-                neighbors.append((identifier, 1.0 - float(distance)))
+            neighbors = zip(ids, (1.0 - float(distance) for distance in distances), strict=True)
             lists.append(sorted(neighbors, key=lambda neighbor: (-neighbor[1], neighbor[0])))
         return lists
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove passages by id."""
-        for start in range(0, len(ids), PAGE):
+        for page in batched(ids, PAGE):
             with _named_errors(self._owner):
-                self._collection.delete(ids=list(ids[start : start + PAGE]))
+                self._collection.delete(ids=page)
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """Yield every (passage id, content hash) stored, in pages."""

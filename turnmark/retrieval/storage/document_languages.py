@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
+from turnmark.core.grouping import batched
 from turnmark.corpora.text.languages import (
     MAX_CHARACTERS,
     CollectionLanguages,
@@ -38,7 +39,7 @@ def update_languages(store: PassageWriter) -> None:
     to_choose = [row[0] for row in rows if not same or row[3] is None]
     # Documents of tables may get another language than the main one, which depends on their text.
     tables = [document for document in to_choose if found.get(document, _UNDECIDED).weight != 1]
-    texts = {each: text for page in _pages(tables) for each, text in _beginnings(store, page).items()}
+    texts = {each: text for page in batched(tables, _PAGE) for each, text in _beginnings(store, page).items()}
     store.set_languages(
         {
             document: collection.choose(found[document] if document in first else _UNDECIDED, texts.get(document, ""))
@@ -52,7 +53,7 @@ def update_languages(store: PassageWriter) -> None:
 def _detect(store: PassageWriter, documents: Iterable[str]) -> dict[str, DetectedLanguage]:
     """Detect the languages of documents, and store them."""
     found: dict[str, DetectedLanguage] = {}
-    for page in _pages(sorted(documents)):
+    for page in batched(sorted(documents), _PAGE):
         detected = {each: find_language(text) for each, text in _beginnings(store, page).items()}
         store.set_detected([(language, weight, each) for each, (language, weight) in detected.items()])
         found |= detected
@@ -61,7 +62,3 @@ def _detect(store: PassageWriter, documents: Iterable[str]) -> dict[str, Detecte
 
 def _beginnings(store: PassageWriter, documents: Sequence[str]) -> dict[str, str]:
     return store.beginnings(documents, 2 * MAX_CHARACTERS)
-
-
-def _pages(documents: Sequence[str]) -> Iterable[Sequence[str]]:
-    return (documents[start : start + _PAGE] for start in range(0, len(documents), _PAGE))

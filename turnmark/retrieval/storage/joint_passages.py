@@ -41,10 +41,11 @@ class JointStore:
         return self._starts[-1]
 
     def by_rows(self, rows: Sequence[int]) -> list[Passage]:
-        passages: dict[int, Passage] = {}
-        for name, store, start, part_rows in self._split(rows):
-            for row, passage in zip(part_rows, store.by_rows(part_rows), strict=True):
-                passages[start + row] = _of_index(name, passage)
+        passages = {
+            start + row: _of_index(name, passage)
+            for name, store, start, part_rows in self._split(rows)
+            for row, passage in zip(part_rows, store.by_rows(part_rows), strict=True)
+        }
         return [passages[row] for row in rows]
 
     def rows_of(self, ids: Sequence[str]) -> dict[str, int]:
@@ -62,21 +63,19 @@ class JointStore:
         return [_of_index(name, passage) for passage in store.of_document(part_document)]
 
     def documents(self, where: Where = ()) -> list[DocumentEntry]:
-        entries = []
-        for name, store, part_where in self._under(where):
-            for entry in store.documents(part_where):
-                entries.append(entry.model_copy(update={"document": f"{name}:{entry.document}"}))
-        return entries
+        return [
+            entry.model_copy(update={"document": f"{name}:{entry.document}"})
+            for name, store, part_where in self._under(where)
+            for entry in store.documents(part_where)
+        ]
 
     @cached_property
     def document_count(self) -> int:
         return sum(store.document_count for store in self._stores)
 
     def documents_of(self, rows: Sequence[int]) -> list[str]:
-        documents: list[str] = []
-        for name, store, _, part_rows in self._split(rows):
-            documents += [f"{name}:{document}" for document in store.documents_of(part_rows)]
-        return documents
+        split = self._split(rows)
+        return [f"{name}:{document}" for name, store, _, part in split for document in store.documents_of(part)]
 
     def titles(self) -> list[str]:
         return list(dict.fromkeys(chain.from_iterable(store.titles() for store in self._stores)))

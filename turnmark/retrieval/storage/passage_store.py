@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from turnmark.core.errors import TurnmarkError
+from turnmark.core.grouping import batched, group_pairs
 from turnmark.core.record import Record
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.storage.filters import (
@@ -233,16 +234,15 @@ class PassageStore:
         """Yield the passages under a filter, in row order, with only the fields that a scan needs."""
         columns = '"id", "document", "title", "section", "text", "start"'
         wanted: Sequence[int] = sorted(self.rows_where(where)) if where else range(len(self._keys))
-        for start in range(0, len(wanted), size):
-            page = wanted[start : start + size]
+        for page in batched(wanted, size):
             found = self._by_keys(page, columns)
             texts = (StoredText(*found[row]) for row in page if row in found)
             yield from (text._replace(text=unpack_text(text.text)) for text in texts)
 
     def pages(self, size: int = 1000) -> Iterator[list[tuple[int, str, Passage]]]:
         """Yield every (row, content hash, passage) in row order, a page at a time."""
-        for start in range(0, len(self._keys), size):
-            found = self._by_keys(range(start, min(start + size, len(self._keys))), f'"hash", {COLUMNS}')
+        for page in batched(range(len(self._keys)), size):
+            found = self._by_keys(page, f'"hash", {COLUMNS}')
             yield [(row, values[0], self._passage(values[1:])) for row, values in found.items()]
 
     def slots_of(self, encoder: str, hashes: Sequence[str]) -> dict[str, int]:
@@ -252,11 +252,9 @@ class PassageStore:
 
     def matching(self, where: Where) -> dict[str, list[Any]]:
         """Return, for each column of passages that a filter is about, the stored values that it allows."""
-        by_column: dict[str, Where] = {}
-        for condition in self.of_passages(where):
-            by_column[column_of(condition)] = (*by_column.get(column_of(condition), ()), condition)
+        by_column = group_pairs((column_of(each), each) for each in self.of_passages(where))
         return {
-            column: [row[0] for row in self._select_under(conditions, f'DISTINCT "{column}"')]
+            column: [row[0] for row in self._select_under(tuple(conditions), f'DISTINCT "{column}"')]
             for column, conditions in by_column.items()
         }
 
@@ -292,10 +290,7 @@ class PassageStore:
 
     def fields_of(self, document: str) -> dict[str, list[str]]:
         """Return the fields of a document, with their values in order."""
-        fields: dict[str, list[str]] = {}
-        for key, value in self.select('SELECT "key", "value" FROM fields WHERE "document" = ?', [document]):
-            fields.setdefault(key, []).append(value)
-        return fields
+        return group_pairs(self.select('SELECT "key", "value" FROM fields WHERE "document" = ?', [document]))
 
     def close(self) -> None:
         """Close the file."""

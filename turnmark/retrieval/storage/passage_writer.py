@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from turnmark.core.grouping import group_pairs
 from turnmark.core.home import sha256_between
 from turnmark.corpora.types import Passage
 from turnmark.retrieval.ranking.bm25 import COUNT_TYPE, POSTINGS
@@ -278,10 +279,7 @@ class PassageWriter:
 
     def documents_by_file(self) -> dict[str, list[str]]:
         """Return file -> its documents, in their order."""
-        by_file: dict[str, list[str]] = {}
-        for file, document in self.select('SELECT "file", "id" FROM documents ORDER BY "file", "number"'):
-            by_file.setdefault(file, []).append(document)
-        return by_file
+        return group_pairs(self.select('SELECT "file", "id" FROM documents ORDER BY "file", "number"'))
 
     def digest(self) -> str:
         """Return a fingerprint of all documents: the sum of theirs, so it does not depend on the order of updates."""

@@ -10,7 +10,7 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from turnmark.corpora.readers.common.encodings import decode_or_guess
 from turnmark.corpora.readers.common.prose import (
@@ -124,23 +124,14 @@ def _read(text: str, mark: MarkFunction) -> _HtmlPage:
 
 def _title(soup: BeautifulSoup) -> str:
     """Return the <title>, or the first <h1> if <title> is empty or only adds the site's name to it."""
-    texts: list[str] = []
-    for tag in (soup.find("title"), soup.find("h1")):
-        text = "" if tag is None else "".join(tag.strings)
-        texts.append(" ".join(text.replace("¶", " ").replace(SOFT_HYPHEN, "").split()))
-    title, heading = texts
+    texts = ("".join(tag.strings) if tag else "" for tag in (soup.find("title"), soup.find("h1")))
+    title, heading = (" ".join(text.replace("¶", " ").replace(SOFT_HYPHEN, "").split()) for text in texts)
     return heading if heading and (not title or heading in title) else title
 
 
 def _date(soup: BeautifulSoup) -> str:
-    metadata: dict[str, Any] = {}
-    for tag in soup("meta"):
-        key = str(tag.get("property") or tag.get("name") or "").lower()
-        metadata[key] = tag.get("content")
-    for name in _DATES:
-        if metadata.get(name):
-            return date_part(str(metadata[name]))
-    return ""
+    metadata = {str(tag.get("property") or tag.get("name") or "").lower(): tag.get("content") for tag in soup("meta")}
+    return next((date_part(str(metadata[name])) for name in _DATES if metadata.get(name)), "")
 
 
 def _leads_elsewhere(tag: Tag) -> bool:
@@ -226,10 +217,8 @@ def _shows_data(table: Tag) -> bool:
 
 
 def _own_rows(table: Tag) -> list[Tag]:
-    rows: list[Tag] = []
-    for part in table(["tr", *_TABLE_PARTS], recursive=False):
-        rows += [part] if part.name == "tr" else part("tr", recursive=False)
-    return rows
+    parts = table(["tr", *_TABLE_PARTS], recursive=False)
+    return [row for part in parts for row in ([part] if part.name == "tr" else part("tr", recursive=False))]
 
 
 def _may_name_column(cell: Tag) -> bool:

@@ -245,6 +245,9 @@ _FILE_NAME = re.compile(
 """Alternative texts that say nothing but that there is a picture."""
 
 
+_GROUPS = frozenset(("bullet_list_open", "ordered_list_open", "table_open", "tr_open"))
+
+
 @cache
 def block_parser() -> MarkdownIt:
     """Return a parser of Markdown's block structure only, which is fast; inline rules run on lines that need them."""
@@ -289,14 +292,17 @@ def _edits(
     index = pieces = 0
     while index < len(tokens):
         token = tokens[index]
+        inner = tokens[index + 1 : _find_closing(tokens, index)] if token.type in _GROUPS else ()
+        inlines = [each for each in inner if each.type == "inline"]
         index += 1
-        if token.type in ("bullet_list_open", "ordered_list_open") and token.map:
-            close = _find_closing(tokens, index - 1)
-            items = [inner for inner in tokens[index:close] if inner.type == "inline"]
-            if len(items) > 1 and all(_ANCHOR_ITEM.fullmatch(item.content) for item in items):
-                yield token.map[0], token.map[1], [""]
-                index = close
-        elif token.type == "html_block" and token.map:
+        if not token.map:
+            continue
+        first, end = token.map
+        if token.type in ("bullet_list_open", "ordered_list_open"):
+            if len(inlines) > 1 and all(_ANCHOR_ITEM.fullmatch(item.content) for item in inlines):
+                yield first, end, [""]
+                index += len(inner)
+        elif token.type == "html_block":
             lone = _LONE_TAG.fullmatch(token.content) and not _is_words(token.content.strip(), env[_COMPONENTS], True)
             pieces += not lone
             if pieces > MAX_HTML_PIECES:
@@ -308,29 +314,22 @@ def _edits(
             else:
                 escaped = partial(_escape_words, components=env[_COMPONENTS])
                 rendered = render_html(_ANY_TAG.sub(escaped, token.content))
-            prefix = _lead(lines[token.map[0]])
-            yield token.map[0], token.map[1], [(prefix + line).rstrip() for line in ("", *rendered.split("\n"), "")]
-        elif (
-            token.type == "table_open"
-            and token.map
-            and _has_only_badges(tokens[index : _find_closing(tokens, index - 1)], env)
-        ):
-            yield token.map[0], token.map[1], [""]
-            index = _find_closing(tokens, index - 1)
-        elif token.type == "hr" and token.map:
-            yield token.map[0], token.map[1], [""]
-        elif token.type == "tr_open" and token.map:
-            cells = [inner for inner in tokens[index : _find_closing(tokens, index - 1)] if inner.type == "inline"]
+            prefix = _lead(lines[first])
+            yield first, end, [(prefix + line).rstrip() for line in ("", *rendered.split("\n"), "")]
+        elif token.type == "table_open" and _has_only_badges(inner, env):
+            yield first, end, [""]
+            index += len(inner)
+        elif token.type == "hr":
+            yield first, end, [""]
+        elif token.type == "tr_open":
             # Cells are joined without padding, which would fill passages with spaces.
-            first = token.map[0]
-            words = " | ".join(_cell(cell.content, env) for cell in cells)
+            words = " | ".join(_cell(cell.content, env) for cell in inlines)
             yield first, first + 1, [f"{_lead(lines[first])}| {words} |"]
             if tokens[index - 2].type == "thead_open":
                 rule = re.sub("-+", "---", "|".join(re.findall(":?-+:?", lines[first + 1])))
                 yield first + 1, first + 2, [f"{_lead(lines[first + 1])}|{rule}|"]
-            index = _find_closing(tokens, index - 1)
-        elif token.type == "inline" and token.map:
-            first, end = token.map
+            index += len(inner)
+        elif token.type == "inline":
             heading = tokens[index - 2].type == "heading_open"
             if _MARKS.search(token.content) and len(token.content) <= MAX_INLINE_LENGTH:
                 yield from _line_edit(token, lines, env, heading)
@@ -362,10 +361,8 @@ def _cell(content: str, env: dict[str, Any]) -> str:
 
 def _find_closing(tokens: Sequence[Token], index: int) -> int:
     name, level = tokens[index].type.replace("_open", "_close"), tokens[index].level
-    for position in range(index + 1, len(tokens)):
-        if tokens[position].level == level and tokens[position].type == name:
-            return position
-    return len(tokens)
+    later = range(index + 1, len(tokens))
+    return next((at for at in later if tokens[at].level == level and tokens[at].type == name), len(tokens))
 
 
 def _line_edit(

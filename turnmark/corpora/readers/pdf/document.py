@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pypdfium2
@@ -75,11 +76,8 @@ _PRINT_ADVICE = "open it and print it to a new PDF"
 
 def read(path: Path, relative: str, progress: ProgressCallback) -> Iterator[Document | Problem]:
     """Yield the Document of a PDF, and a Problem for pages that were not read, or not reliably."""
-    file = _open(path)
-    try:
+    with closing(_open(path)) as file:
         document, doubts = _read_open(file, relative, progress)
-    finally:
-        file.close()
     yield document
     for doubt in doubts:
         yield Problem(file=relative, what=doubt)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
@@ -54,11 +54,8 @@ def read_scans(
     said = "OCR"
     for index in unread:
         progress(index + 1, len(pages), said)
-        page = document[index]
-        try:
+        with closing(document[index]) as page:
             read = recognize(page)
-        finally:
-            page.close()
         pages[index] = read.page
         guessed += read.guessed
         if read.confidence is not None:

@@ -6,6 +6,7 @@ import ctypes
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import NamedTuple
 import pypdfium2
 import pypdfium2.raw as pdfium
 
+from turnmark.core.grouping import runs
 from turnmark.corpora.readers.pdf.extraction.orientation import DirectedWord, upright_pages
 from turnmark.corpora.readers.pdf.extraction.right_to_left import reading_order
 from turnmark.corpora.readers.pdf.figures.drawings import links_of
@@ -122,14 +124,7 @@ def _find_hidden(page: pypdfium2.PdfPage, white: Sequence[DirectedWord]) -> set[
 
 def _runs(words: Sequence[DirectedWord]) -> list[list[DirectedWord]]:
     """Return the words of each line of a page, in the order in which they are drawn."""
-    runs: list[list[DirectedWord]] = []
-    for degrees, word in words:
-        before = runs[-1][-1] if runs else None
-        if before is not None and before[0] == degrees and follows(before[1], word):
-            runs[-1].append((degrees, word))
-        else:
-            runs.append([(degrees, word)])
-    return runs
+    return runs(words, lambda before, word: before[0] == word[0] and follows(before[1], word[1]))
 
 
 def _placed_line(run: Sequence[DirectedWord]) -> PlacedLine:
@@ -170,12 +165,9 @@ def placed_words(page: pypdfium2.PdfPage) -> Iterator[tuple[str, Box, float]]:
 
 
 def _read_text(page: pypdfium2.PdfPage) -> _TextReader:
-    text = page.get_textpage()
-    try:
+    with closing(page.get_textpage()) as text:
         reader = _TextReader(text)
         reader.read()
-    finally:
-        text.close()
     return reader
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from turnmark.core.grouping import group_pairs, runs
 from turnmark.corpora.readers.pdf.figures.shapes import DrawnShape, ShapeKind
 from turnmark.corpora.readers.pdf.page.geometry import Box, box_around
 from turnmark.corpora.readers.pdf.page.page_records import PdfFigure
@@ -248,9 +249,7 @@ def _group_near(shapes: Sequence[DrawnShape], bounds: Box) -> list[_Group]:
         grid[max(y0, 0) : y1 + 1, max(x0, 0) : x1 + 1] = True
         places.append((min(max(y0, 0), grid.shape[0] - 1), min(max(x0, 0), grid.shape[1] - 1)))
     areas, _ = ndimage.label(grid, structure=np.ones((3, 3)))
-    groups: dict[int, list[DrawnShape]] = {}
-    for shape, place in zip(shapes, places, strict=True):
-        groups.setdefault(int(areas[place]), []).append(shape)
+    groups = group_pairs((int(areas[place]), shape) for shape, place in zip(shapes, places, strict=True))
     return [_Group(part) for part in groups.values()]
 
 
@@ -315,10 +314,11 @@ def _meet(boxes: Sequence[Box]) -> bool:
 
 def _text_share(box: Box, lines: Iterable[PlacedLine]) -> float:
     left, bottom, right, top = box
-    covered = 0.0
-    for _, (x0, y0, x1, y1) in lines:
-        if x0 < right and x1 > left and y0 < top and y1 > bottom:
-            covered += (min(x1, right) - max(x0, left)) * (min(y1, top) - max(y0, bottom))
+    covered = sum(
+        (min(x1, right) - max(x0, left)) * (min(y1, top) - max(y0, bottom))
+        for _, (x0, y0, x1, y1) in lines
+        if x0 < right and x1 > left and y0 < top and y1 > bottom
+    )
     return covered / max(box.area, 1.0)
 
 
@@ -371,13 +371,10 @@ def _stacked_labels(box: Box, drawn: Box, lines: Sequence[PlacedLine], side: int
 def _run_of(line: PlacedLine, column: Sequence[PlacedLine]) -> list[PlacedLine]:
     """Return the lines of a column around one of them that follow each other at about the same distance."""
     steps = sorted(above.box.top - below.box.top for above, below in pairwise(column))
-    runs: list[list[PlacedLine]] = [[column[0]]]
-    for above, below in pairwise(column):
-        if above.box.top - below.box.top <= _MAX_STACK_STEP * steps[len(steps) // 2]:
-            runs[-1].append(below)
-        else:
-            runs.append([below])
-    return next(run for run in runs if line in run)
+    stacks = runs(
+        column, lambda above, below: above.box.top - below.box.top <= _MAX_STACK_STEP * steps[len(steps) // 2]
+    )
+    return next(stack for stack in stacks if line in stack)
 
 
 def _is_prose(lines: Sequence[PlacedLine]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 import pypdfium2
@@ -76,19 +77,17 @@ def _figure_images(
     """Yield the figures of a page, each with its place on the page as seen and its picture."""
     if not figures:
         return
-    page = file[index]
-    try:
-        for figure in figures:
-            if len(collector.pictures) >= MAX_PICTURES:
-                collector.left_out[TOO_MANY_PICTURES] += 1
-            elif figure.pixels > MAX_PIXELS:
-                collector.left_out[NOT_DRAWABLE] += 1
-            elif (shares := _shares(page, figure)) is not None:
-                yield _draw(page, figure, shares)
-    except pypdfium2.PdfiumError:
-        collector.left_out[NOT_DRAWABLE] += 1
-    finally:
-        page.close()
+    with closing(file[index]) as page:
+        try:
+            for figure in figures:
+                if len(collector.pictures) >= MAX_PICTURES:
+                    collector.left_out[TOO_MANY_PICTURES] += 1
+                elif figure.pixels > MAX_PIXELS:
+                    collector.left_out[NOT_DRAWABLE] += 1
+                elif (shares := _shares(page, figure)) is not None:
+                    yield _draw(page, figure, shares)
+        except pypdfium2.PdfiumError:
+            collector.left_out[NOT_DRAWABLE] += 1
 
 
 def _draw(page: pypdfium2.PdfPage, figure: PdfFigure, shares: ShareBox) -> tuple[ShareBox, Image.Image, PdfFigure]:

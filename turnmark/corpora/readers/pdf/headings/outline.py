@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pypdfium2
 
+from turnmark.core.grouping import group_pairs
 from turnmark.corpora.readers.pdf.page.boxes import PdfLine
 from turnmark.corpora.readers.pdf.page.letters import normalize_letters
 from turnmark.corpora.readers.pdf.page.text_patterns import letters_and_digits, without_numbering
@@ -60,9 +61,7 @@ def bookmarked_headings(lines: Sequence[tuple[int, PdfLine]], bookmarks: Sequenc
     Args:
         lines: the lines, each with its page, counted from 0.
     """
-    by_page: dict[int, list[PdfLine]] = {}
-    for page, line in lines:
-        by_page.setdefault(page, []).append(line)
+    by_page = group_pairs(lines)
     headings: dict[PdfLine, Heading] = {}
     top = min((bookmark.level for bookmark in bookmarks), default=1)
     for bookmark in bookmarks:

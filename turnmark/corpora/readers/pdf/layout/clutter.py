@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 
+from turnmark.core.grouping import group_pairs
 from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Word
 
 _MAX_SLIDE_WORDS = 250  # on one slide
@@ -45,12 +46,13 @@ def _place(word: Word) -> tuple[str, int, int]:
 def drop_line_numbers(page: PdfPage) -> int:
     """Remove line numbers from the margins, and return how many. Papers under review have them."""
     count = len(page.words)
-    places: dict[int, list[Word]] = {}  # numbers by their right edge
-    for word in page.words:
-        if word.text.isdecimal() and len(word.text) <= 5:
-            for edge in {round(word.x1 / 4), round(word.x1 / 4 + 0.5)}:
-                places.setdefault(edge, []).append(word)
-    for numbers in places.values():
+    places = group_pairs(
+        (edge, word)
+        for word in page.words
+        if word.text.isdecimal() and len(word.text) <= 5
+        for edge in {round(word.x1 / 4), round(word.x1 / 4 + 0.5)}
+    )
+    for numbers in places.values():  # by their right edge
         if len(numbers) >= _MIN_NUMBERED_LINES and _counts_lines(numbers) and _are_in_margin(numbers, page.words):
             gone = set(numbers)
             page.words = [word for word in page.words if word not in gone]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from turnmark.core.grouping import group_pairs
 from turnmark.corpora.readers.pdf.page.boxes import PdfLine
 from turnmark.corpora.readers.pdf.page.geometry import Box
 from turnmark.corpora.readers.pdf.page.text_patterns import letters_and_digits, without_numbering
@@ -138,9 +139,11 @@ class Contents:
         if len(wanted) < _MIN_TITLE_LENGTH:
             return []
         if not self._pages_of:
-            for at, texts in enumerate(self._texts):
-                for text in texts:
-                    self._pages_of.setdefault(without_numbering(text)[:_MAX_TITLE_LENGTH], []).append(at)
+            self._pages_of = group_pairs(
+                (without_numbering(text)[:_MAX_TITLE_LENGTH], at)
+                for at, texts in enumerate(self._texts)
+                for text in texts
+            )
         found = self._pages_of.get(wanted, [])
         return [at for at in found if at > page]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from turnmark.core.grouping import runs
 from turnmark.corpora.readers.pdf.page.boxes import join_words
 from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Word
 
@@ -81,13 +82,8 @@ def _keep_content(pages: Sequence[PdfPage], running: Sequence[dict[float, _Margi
 
 def _rows_of(page: PdfPage) -> list[list[Word]]:
     """Group the words of a page by height, from the top."""
-    rows: list[list[Word]] = []
-    for word in sorted(page.words, key=lambda word: -word.base):
-        if rows and rows[-1][-1].base - word.base < max(2, _MAX_BASELINE_SHIFT * word.size):
-            rows[-1].append(word)
-        else:
-            rows.append([word])
-    return rows
+    words = sorted(page.words, key=lambda word: -word.base)
+    return runs(words, lambda above, word: above.base - word.base < max(2, _MAX_BASELINE_SHIFT * word.size))
 
 
 @dataclass

@@ -14,6 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
+from turnmark.core.grouping import group_pairs, runs
 from turnmark.corpora.readers.pdf.page.page_records import Word
 from turnmark.corpora.text.segmentation import CJK
 
@@ -190,15 +191,7 @@ _MAX_PIECES = 200  # on one page; a drawing has more
 
 def segments_of(words: Iterable[Word]) -> list[Segment]:
     """Join words into segments: first in drawing order, then by position, since bold words may be drawn later."""
-    runs: list[list[Word]] = []
-    for word in words:
-        if runs and follows(runs[-1][-1], word):
-            runs[-1].append(word)
-        else:
-            runs.append([word])
-    rows: dict[int, list[Segment]] = {}
-    for segment in map(Segment, runs):
-        rows.setdefault(round(segment.base / 2), []).append(segment)
+    rows = group_pairs((round(segment.base / 2), segment) for segment in map(Segment, runs(words, follows)))
     merged: list[Segment] = []
     for height in sorted(rows, reverse=True):
         for segment in sorted(rows[height], key=lambda segment: segment.x0):

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Sequence
 
+from turnmark.core.grouping import group_pairs
 from turnmark.corpora.readers.pdf.page import pdfium_calls
 
 UNKNOWN_LETTER = "\ufffd"
@@ -80,10 +81,8 @@ def decode_symbol_codes(letters: Sequence[str], font_at: Callable[[int], int | N
     Args:
         font_at: returns the font of the character at an index.
     """
-    places: dict[int | None, list[int]] = {}
-    for index, letter in enumerate(letters):
-        if _SHIFT + 0x20 < ord(letter) <= _SHIFT + 0xFF:
-            places.setdefault(font_at(index), []).append(index)
+    shifted = (index for index, letter in enumerate(letters) if _SHIFT + 0x20 < ord(letter) <= _SHIFT + 0xFF)
+    places = group_pairs((font_at(index), index) for index in shifted)
     decoded = list(letters)
     for font, found in places.items():
         named = {index: chr(ord(letters[index]) - _SHIFT) for index in found}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
+from turnmark.core.grouping import group_pairs, runs
 from turnmark.corpora.readers.pdf.page.boxes import PdfColumn, PdfLine, PdfTable, Segment, lines_of
 from turnmark.corpora.readers.pdf.page.page_records import Rule
 from turnmark.corpora.readers.pdf.tables.table_cells import align_cells, cut_segment, join_cell_lines, table_of
@@ -261,39 +263,27 @@ def _rule_groups(across: Sequence[Rule], segments: Sequence[Segment]) -> Iterato
     groups: list[list[Rule]] = []
     for rule in sorted(across, key=lambda rule: -rule.y0):
         if rule.x1 - rule.x0 >= _MIN_ROW_RULE_LENGTH:
-            alike = (group for group in groups if _is_as_long(group[0], rule))
-            group = next(alike, None)
-            if group is not None:
-                group.append(rule)
-            else:
-                groups.append([rule])
+            group = next((group for group in groups if _is_as_long(group[0], rule)), None)
+            if group is None:
+                groups.append(group := [])
+            group.append(rule)
     for group in groups:
-        run: list[Rule] = []
-        for top, bottom in pairwise(group):
-            inside, _ = _split_by_box(segments, top.x0, top.x1, bottom.y0, top.y0)
-            if _is_tabular(inside, top.x1 - top.x0):
-                run = [*run, bottom] if run else [top, bottom]
-            elif run:
-                yield run
-                run = []
-        if run:
-            yield run
+        yield from (run for run in runs(group, partial(_has_cells_between, segments)) if len(run) > 1)
 
 
 def _is_as_long(first: Rule, second: Rule) -> bool:
     return abs(first.x0 - second.x0) <= _MAX_END_DIFFERENCE and abs(first.x1 - second.x1) <= _MAX_END_DIFFERENCE
 
 
-def _is_tabular(segments: Sequence[Segment], width: float) -> bool:
+def _has_cells_between(segments: Sequence[Segment], top: Rule, bottom: Rule) -> bool:
     """Return whether most rows between two rules have several cells and are not code."""
-    rows: dict[int, list[Segment]] = {}
-    for segment in segments:
-        rows.setdefault(round(segment.base / 3), []).append(segment)
-    mono = sum(all(word.mono for word in segment.words) for segment in segments)
-    if not rows or (len(rows) > 1 and mono > 0.9 * len(segments)):
+    inside, _ = _split_by_box(segments, top.x0, top.x1, bottom.y0, top.y0)
+    rows = group_pairs((round(segment.base / 3), segment) for segment in inside)
+    mono = sum(all(word.mono for word in segment.words) for segment in inside)
+    if not rows or (len(rows) > 1 and mono > 0.9 * len(inside)):
         return False
     several = sum(len(row) > 1 for row in rows.values())
-    long = sum(any(segment.x1 - segment.x0 > 0.75 * width for segment in row) for row in rows.values())
+    long = sum(any(segment.x1 - segment.x0 > 0.75 * (top.x1 - top.x0) for segment in row) for row in rows.values())
     return several >= 0.4 * len(rows) and long <= 0.3 * len(rows)
 
 

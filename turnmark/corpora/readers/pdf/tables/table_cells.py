@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 from turnmark.corpora.readers.pdf.page.boxes import PdfLine, PdfTable, Segment
-from turnmark.corpora.readers.pdf.page.page_records import Word
 
 COLUMN_GAP = 4.0  # minimum, in points
 _LEADERS = re.compile(r"\s*\.(?:\s?\.){3,}$")  # dot leaders between a name and its figures
@@ -55,15 +54,9 @@ def table_of(rows: Sequence[Sequence[str]], x0: float, x1: float, y0: float, y1:
 
 def cut_segment(segment: Segment, edges: Sequence[float]) -> list[Segment]:
     """Cut a segment wherever a column edge runs between its words."""
-    pieces: list[list[Word]] = []
-    last = -1
-    for word in segment.words:
-        column = bisect_right(edges, (word.x0 + word.x1) / 2)
-        if column != last:
-            pieces.append([])
-            last = column
-        pieces[-1].append(word)
-    return [segment] if len(pieces) == 1 else [Segment(words) for words in pieces]
+    pieces = groupby(segment.words, lambda word: bisect_right(edges, (word.x0 + word.x1) / 2))
+    cut = [Segment(list(words)) for _, words in pieces]
+    return [segment] if len(cut) == 1 else cut
 
 
 def join_cell_lines(lines: Sequence[str]) -> str:

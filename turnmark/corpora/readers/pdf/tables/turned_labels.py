@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from turnmark.core.grouping import group_pairs, runs
 from turnmark.corpora.readers.pdf.page.boxes import Segment, segments_of
 from turnmark.corpora.readers.pdf.page.geometry import Box
 from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Word
@@ -79,12 +80,10 @@ def _labels_inside(grid: RuleGrid, labels: Iterable[_Label], words: Iterable[Wor
 
 def _in_cells(labels: Iterable[_Label], grid: RuleGrid) -> Iterator[tuple[Box, list[_Label]]]:
     """Yield the narrow cells between rules, with the labels inside each."""
-    cells: dict[Box, list[_Label]] = {}
-    for label in labels:
-        cell = _cell_around(label.box, grid)
-        if cell and cell.width <= _MAX_CELL_LINES * 1.2 * label.segment.size:
-            cells.setdefault(cell, []).append(label)
-    yield from cells.items()
+    placed = ((_cell_around(label.box, grid), label) for label in labels)
+    yield from group_pairs(
+        (cell, label) for cell, label in placed if cell and cell.width <= _MAX_CELL_LINES * 1.2 * label.segment.size
+    ).items()
 
 
 def _cell_around(box: Box, grid: RuleGrid) -> Box | None:
@@ -120,14 +119,10 @@ def _above_columns(labels: Sequence[_Label], words: Sequence[Word]) -> Iterator[
     rows = [
         [other for other in over if abs(label.box.bottom - other.box.bottom) <= _MAX_EDGE_DIFFERENCE] for label in over
     ]
-    columns: list[list[_Label]] = []
     row = max(rows, key=len, default=[])
-    for label in sorted(row, key=lambda label: label.box.left):
-        near = columns[-1][-1] if columns else None
-        if near and label.box.left - near.box.right < 0.2 * label.segment.size:
-            columns[-1].append(label)  # the next line of the same label
-        else:
-            columns.append([label])
+    row.sort(key=lambda label: label.box.left)
+    # The next line of a label is close to the one before.
+    columns = runs(row, lambda before, label: label.box.left - before.box.right < 0.2 * label.segment.size)
     if len(columns) >= _MIN_LABELS:
         yield from columns
 
