@@ -255,6 +255,12 @@ def test_further_place_says_more_than_its_heading():
     assert sorted(places.splitlines()) == ["- *Saws*: Saws: 12 [3]", "- *Tin Saw*: Saws of tin rust. [2]"]
 
 
+def test_further_places_do_not_repeat_what_is_shown():
+    again, other = hit("Hm. The saw opens at nine.", "Copy", n=2), hit("Saws of tin rust.", "Tin", n=3)
+    _, places = said("When does the saw open?", hit("The saw opens at nine.", "Saw"), again, other, other).split("\n\n")
+    assert places == "- *Tin*: Saws of tin rust. [2]"
+
+
 @pytest.mark.parametrize("title", ["", "**", " "])
 def test_further_place_without_a_title_names_its_document(title):
     answer = said("When does the saw open?", hit("The saw opens at nine."), hit("Saws of tin rust.", title, n=2))

@@ -201,9 +201,15 @@ def test_pages_in_the_language_of_the_question_do_not_fill_the_prompt_of_other_d
         assert (shown.count(True), shown.count(False)) == (in_german, in_english)
 
 
+def test_copies_of_a_document_leave_room_for_others():
+    copies = [passage(name, n, f"Otters eat fish {n}.") for n in range(2) for name in ("plan", "plan-copy")]
+    _, _, found = search("What do otters eat?", Notes(*copies, passage("report", 0, "Otters eat crabs.")), top_k=3)
+    assert [hit.passage.id for hit in found.hits] == ["plan-0", "plan-1", "report-0"]
+
+
 def test_keeps_lower_ranked_tables_of_found_documents():
     prose = [passage("d", n, f"Otters eat fish {n}.") for n in range(3)]
-    ours, other = (passage(name, 9, "| otters | fish |\n|---|---|\n| Tom | 4 |") for name in "de")
+    ours, other = (passage(name, 9, f"| otters | fish |\n|---|---|\n| Tom | {name} |") for name in "de")
     _, _, found = search("How many fish do otters eat?", Notes(*prose[:2], ours, other, prose[2]), top_k=2)
     (part,) = found.parts
     assert [hit.passage.id for hit in part.hits] == ["d-0", "d-1"]

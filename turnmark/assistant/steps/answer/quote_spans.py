@@ -331,8 +331,8 @@ def further_places(
     limit: int,
     known: set[tuple[str, int]],
 ) -> list[tuple[Hit, TextLine]]:
-    """Return the best lines outside of the quotations that say more than their headings, each from another paragraph,
-    list or table.
+    """Return the best lines that say more than their headings and repeat no quotation and no other line, each from
+    another paragraph, list or table.
 
     Args:
         known: passages and blocks of the lines that were returned for earlier parts, which count for the limit; the
@@ -340,12 +340,15 @@ def further_places(
     """
     places: list[tuple[Hit, TextLine]] = []
     named = frozenset(known)
+    said = {line.text for span in shown for line in span.lines}
     for row in ranked:
         hit = hits[row.hit]
         block = hit.passage.id, row.line.block
         is_new = block not in known and not is_navigation(hit.passage) and row.line.says_more(hit.passage.title)
         limit -= block in named
-        if len(places) < limit and is_new and not any(span.contains(hit, row.line) for span in shown):
+        is_new = is_new and row.line.text not in said and not any(span.contains(hit, row.line) for span in shown)
+        if len(places) < limit and is_new:
             known.add(block)
+            said.add(row.line.text)
             places.append((hit, row.line))
     return places

@@ -248,7 +248,8 @@ def _search_parts(turn: Turn, retriever: Retriever, understood: UnderstoodMessag
     why = "a part of the message" if is_compound else "the message"
     parts = []
     for number, (part, query) in enumerate(zip(understood.parts, queries, strict=True)):
-        found, further = results[number][: turn.top_k], results[number][turn.top_k :]
+        ranked = drop_repeats(results[number])
+        found, further = ranked[: turn.top_k], ranked[turn.top_k :]
         turn.searched(query, found, why, number if is_compound else None)
         hits = drop_repeats([*found, *message_hits])[: 2 * turn.top_k]
         parts.append(PartEvidence(**vars(part), hits=tuple(hits), tables=_tables(further, hits)))
@@ -304,10 +305,10 @@ def interleave(lists: Iterable[Sequence[Hit]]) -> list[Hit]:
 
 
 def drop_repeats(hits: Iterable[Hit]) -> list[Hit]:
-    """Return hits in their order, each passage once."""
+    """Return hits in their order, each passage once; copies of a document have the same passages."""
     first: dict[str, Hit] = {}
     for hit in hits:
-        first.setdefault(hit.passage.id, hit)
+        first.setdefault(hit.passage.indexed_text, hit)
     return list(first.values())
 
 
