@@ -18,7 +18,12 @@ from turnmark.evaluation.tune.tries.run import in_search_half, unit_of
 from turnmark.evaluation.tune.tries.settings import TriedSetting, changed_settings, read_tries
 from turnmark.retrieval.index.build import build_index
 from turnmark.retrieval.search.opened_index import open_index
-from turnmark.retrieval.search.tuned_settings import TunedSettings, tuned_settings_file, write_tuned_settings
+from turnmark.retrieval.search.tuned_settings import (
+    TunedSettings,
+    read_tuned_settings,
+    tuned_settings_file,
+    write_tuned_settings,
+)
 
 LAMPS = 60
 
@@ -72,8 +77,25 @@ def test_a_setting_that_is_better_on_the_test_half_is_used_until_it_is_undone(la
     again = turnmark(*typed)
     assert "retriever=bm25 is better" in again.out
     assert "answering questions: 1" not in again.err  # every reply is in the folder already
+    later = turnmark.json("tune", "lamps", "--questions", str(lamps / "mine.csv"), "--try", "top_k=1", "--out", "later")
+    assert later["tried"][0]["gain"] > 0.8, "a later tuning starts from what an earlier one found"
     assert "is searched by default" in turnmark("tune", "lamps", "--undo").out
     assert Assistant.from_config(AssistantConfig(index="lamps")).config.retriever is None
+
+
+def test_a_later_tuning_adds_to_an_earlier_one(lamps, turnmark):
+    index = open_index("lamps")
+    tuned = TunedSettings(
+        generator="extractive", settings={"top_k": 3, "quote_words": 90}, gain=0.2, ci95=(0.1, 0.3), questions=60,
+        created="2026-01-01T00:00:00+00:00",
+    )  # fmt: skip
+    write_tuned_settings(index, tuned)
+    tries = ("--try", "retriever=bm25", "--try", "top_k=5")
+    result = turnmark.json("tune", "lamps", "--questions", str(lamps / "mine.csv"), *tries)
+    assert result["winner"]["settings"] == {"retriever": "bm25"}
+    written = read_tuned_settings(index)
+    assert written is not None
+    assert written.settings == {"quote_words": 90, "retriever": "bm25"}, "a field that is tried starts from its default"
 
 
 def test_a_setting_that_changes_nothing_is_not_proposed(lamps, turnmark):

@@ -10,7 +10,7 @@ of the search half; one that is clearly worse there is not asked further.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import Field
 
-from turnmark.assistant.config import AssistantConfig
+from turnmark.assistant.config import AssistantConfig, with_tuned_settings
 from turnmark.assistant.llm.calls.prices import Budget, parse_budget
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.core.console import notify
@@ -95,7 +95,7 @@ class TriesPlan:
     """A checked request.
 
     Attributes:
-        base: the configuration that the settings are compared with.
+        base: the configuration that the settings are compared with, which has those of an earlier tuning.
         budget: the limit for all replies together, or None.
         spent: tokens, or money if the budget is money.
         replies: configuration and id of a question -> its reply.
@@ -140,8 +140,11 @@ def plan_tries(request: TuneRequest, errors: ErrorCollector) -> TriesPlan:
         errors.add("--try compares replies to your own questions; name their file: --questions FILE")
     if index is not None and own:
         errors.collect(check_documents, own, [entry.document for entry in index.store.documents()])
+    tries = read_tries(request.tries, errors)
     base = AssistantConfig(index=request.index, generator=request.generator)
-    tries = [one for one in read_tries(request.tries, errors) if one.applied_to(base) != base]
+    if index is not None:
+        base = _present_settings(base, index, {one.field for one in tries})
+    tries = [one for one in tries if one.applied_to(base) != base]
     for config in (base, *(one.applied_to(base) for one in tries)) if index is not None else ():
         errors.collect(Assistant.from_config, config)
     budget = errors.collect(parse_budget, request.budget) if request.budget is not None else None
@@ -157,6 +160,11 @@ def plan_tries(request: TuneRequest, errors: ErrorCollector) -> TriesPlan:
             f"{MIN_QUESTIONS} in each half, and the smaller half has {fewest}"
         )
     return plan
+
+
+def _present_settings(default: AssistantConfig, index: StoredIndex, tried: Collection[str]) -> AssistantConfig:
+    """Return a configuration with the settings that an earlier tuning found, but for the fields that are tried."""
+    return with_tuned_settings(default, index).model_copy(update={name: getattr(default, name) for name in tried})
 
 
 def unit_of(one: OwnQuestion) -> str:
@@ -206,7 +214,8 @@ def run_tries(plan: TriesPlan) -> TriesResult:
 def _keep(plan: TriesPlan, winner: TriedSettings, questions: int) -> None:
     """Write the winner's settings for the index. Its model stays the user's choice."""
     assert winner.ci95 is not None, "without an interval nothing is better"
-    settings = {name: value for name, value in winner.settings.items() if name != "generator"}
+    present = changed_settings(plan.base, AssistantConfig(index=plan.base.index, generator=plan.base.generator))
+    settings = {name: value for name, value in {**present, **winner.settings}.items() if name != "generator"}
     if settings:
         tuned = TunedSettings(
             generator=str(winner.settings.get("generator", plan.base.generator)), settings=settings,
