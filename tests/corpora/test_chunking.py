@@ -119,10 +119,14 @@ def test_cuts_long_sections_between_items_into_even_parts() -> None:
     assert passages[1].indexed_text.startswith("Bread › Directions\n5. Stir")
 
 
-def test_introduction_stays_with_its_list() -> None:
-    for lead in ("**Before you start**", "Now this:"):
-        text = f"# T\n\n## A\n\n{FILLER}\n\n{lead}\n\n{FILLER}"
-        assert cut(text, 100) == [("A", "T … it."), ("A (continued)", f"{lead.split()[1]} … it.")]
+@pytest.mark.parametrize(
+    ("line", "introduces"),
+    [("**Before you start**", True), ("Now this:", True), ("--ignore-rev REV", True), ("That is all.", False)],
+)
+def test_introduction_stays_with_what_it_introduces(line: str, introduces: bool) -> None:
+    text = f"# T\n\n## A\n\n{FILLER}\n\n{line}\n\n{FILLER} And this is a longer end."
+    passages = chunk(markdown.parse_markdown(text, "t.md"), regex_tokens, 100)
+    assert [line in passage.text for passage in passages] == [not introduces, introduces]
 
 
 def test_cuts_long_blocks_at_rows_or_sentences() -> None:

@@ -39,6 +39,7 @@ _NAME_LENGTHS = (24, 12, 6)  # characters; column names are shortened step by st
 _REGEX_TOKEN = re.compile(rf"[{CJK}]|[^\W{CJK}]{{1,64}}|[^\w\s]")
 _WORD = re.compile(r"\w")
 _BOLD_LINE = re.compile(r"(?:\*\*|__)[^\n]{1,100}(?:\*\*|__)")
+_LABEL = re.compile(r"[^\n]{0,59}[^\n.!?…。！？]")
 
 
 def regex_tokens(text: str) -> Sequence[tuple[int, int]]:
@@ -134,10 +135,14 @@ def _outline(document: Document) -> _SectionNode:
 
 
 def _leads(block: Block, text: str) -> bool:
-    """Return whether a block introduces the next one: a heading, a title in bold, a line that ends with a colon."""
+    """Return whether a block introduces the next one: a heading, a line that ends with a colon, a title in bold, or a
+    short line that is no sentence, such as the term above its definition.
+    """
     if block.kind != "paragraph":
         return block.kind == "heading"
-    return text[block.end - 1] in ":：" or bool(_BOLD_LINE.fullmatch(text, block.start, block.end))
+    return text[block.end - 1] in ":：" or any(
+        line.fullmatch(text, block.start, block.end) for line in (_BOLD_LINE, _LABEL)
+    )
 
 
 @dataclass(frozen=True)
