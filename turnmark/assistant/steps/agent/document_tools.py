@@ -77,8 +77,8 @@ TOOLS = (
     define_tool("outline", "The headings of a document, with sizes.", "document", document="as in read"),
     define_tool(
         "grep", "Counts words in ALL documents, exactly: in how many, in which, how often; shows some lines.", "words",
-        words=rf"whole words, any case; or /regular expression/, also inside words unless it has \b; at most "
-        rf"{MAX_PATTERN_CHARACTERS} characters",
+        words=r"whole words; or /regular expression/, also inside words unless it has \b; both in any case, at most "
+        f"{MAX_PATTERN_CHARACTERS} characters",
         where=_AS_IN_SEARCH, lines=f"how many to show; default: {DEFAULT_LINES}",
     ),
     define_tool(
