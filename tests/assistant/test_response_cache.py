@@ -9,7 +9,13 @@ from tests.assistant.endpoint import ASK, Colour, opened
 from tests.servers import Say, ScriptedServer, Status
 from turnmark.assistant.llm.calls.protocols import GeneratorError, PromptMessage
 from turnmark.assistant.llm.generators.registry import open_generator
-from turnmark.assistant.llm.generators.response_cache import CachedGenerator, ResponseStore, default_store, with_cache
+from turnmark.assistant.llm.generators.response_cache import (
+    CachedGenerator,
+    ResponseStore,
+    default_store,
+    for_repeat,
+    with_cache,
+)
 from turnmark.assistant.types import Usage
 from turnmark.core.home import home
 
@@ -117,9 +123,12 @@ def test_cache_option_does_not_change_the_name():
         assert [plain.complete(ASK).text for _ in range(2)] == ["reply 1", "reply 2"]
         assert cached_generator.reply_tokens == plain.reply_tokens
         assert cached_generator.deadline == plain.deadline
-        repeats = [with_cache(cached_generator, repeat) for repeat in range(3)]
+        repeats = [for_repeat(cached_generator, repeat) for repeat in range(3)]
         assert [generator.complete(ASK).text for generator in repeats] == ["reply 0", "reply 3", "reply 4"]
-        assert [with_cache(plain, repeat).complete(ASK).text for repeat in range(2)] == ["reply 0", "reply 3"]
+        assert [for_repeat(with_cache(plain), repeat).complete(ASK).text for repeat in range(2)] == [
+            "reply 0",
+            "reply 3",
+        ]
     path = home() / "cache" / "replies.db"
     assert path.stat().st_mode & 0o777 == 0o600
     default_store().close()

@@ -13,6 +13,7 @@ from tests.evaluation.judged_runs import ANSWERS, done, judge, kind_of, lines, o
 from tests.evaluation.published_rows import PANEL, figures, ran
 from tests.evaluation.scripted_judges import CASE
 from tests.servers import Say, ScriptedServer, Status
+from turnmark.assistant.llm.generators.response_cache import for_repeat
 from turnmark.core.errors import RequestError
 from turnmark.corpora.benchmarks import mtrag
 from turnmark.evaluation.benchmarks.mtrag.rubrics import IDK_JUDGE, RB_LLM
@@ -89,7 +90,8 @@ def test_judge_endpoint_has_a_cache_only_on_request_and_a_default_temperature():
         assert RB_LLM.ask(judge.generator, CASE, None).usage.calls == 1, "two runs are independent"
         (cached,) = open_judges([f"openai:tiny@{server.url}?cache=1"])
         assert [RB_LLM.ask(cached.generator, CASE, None).usage.calls for _ in range(2)] == [1, 0]
-        assert RB_LLM.ask(cached.for_try(1), CASE, None).usage.calls == 1, "a retry after a failure asks again"
+        again = for_repeat(cached.generator, 1)
+        assert RB_LLM.ask(again, CASE, None).usage.calls == 1, "a retry after a failure asks again"
     with ScriptedServer(Status(401)) as server:
         (judge,) = open_judges([f"openai:tiny@{server.url}?retries=0"])
         outcome = RB_LLM.ask(judge.generator, CASE, None)

@@ -83,5 +83,6 @@ def test_means_of_sample_values_match_scikit_learn(pairs):
     truth, predicted = ([pair[side] for pair in pairs] for side in (0, 1))
     theirs = precision_recall_fscore_support(truth, predicted, average="binary", pos_label=True, zero_division=0)
     for name, figure in zip(("precision", "recall", "f1"), theirs[:3], strict=True):
-        values = [value for pair in pairs for value in sample_values(*pair)[name]]
-        assert figure == (pytest.approx(fmean(values), abs=1e-12) if values else 0)
+        of_samples = [value for pair in pairs for key, value in sample_values(*pair).items() if key == name]
+        values, weights = zip(*of_samples, strict=True) if of_samples else ((), ())
+        assert figure == (pytest.approx(fmean(values, weights), abs=1e-12) if values else 0)

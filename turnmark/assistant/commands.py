@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -182,12 +183,8 @@ class ChatCommand(RequestCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Let `--resume` without a name resume the most recently used session."""
-        words = list(args)
-        for position, word in enumerate(args):
-            following = args[position + 1] if position + 1 < len(args) else "-"
-            if word == "--resume" and following.startswith("-"):
-                words[position] = "--resume="
-        return super().parse_args(ctx, words)
+        bare = (word == "--resume" and after.startswith("-") for word, after in pairwise([*args, "-"]))
+        return super().parse_args(ctx, ["--resume=" if each else word for word, each in zip(args, bare, strict=True)])
 
 
 class ChatSessionRequest(Request):

@@ -201,14 +201,8 @@ def options(command: Any) -> dict[str, Any]:
     """Return the options of a command by their name without dashes; empty for a group."""
     if getattr(command, "commands", None):
         return {}
-    by_name: dict[str, Any] = {}
-    for parameter in command.params:
-        if parameter.param_type_name != "option":
-            continue
-        name = max(parameter.opts, key=len).lstrip("-")
-        if name not in _COMMAND_LINE_ONLY_KEYS:
-            by_name[name] = parameter
-    return by_name
+    named = ((max(each.opts, key=len).lstrip("-"), each) for each in command.params if each.param_type_name == "option")
+    return {name: option for name, option in named if name not in _COMMAND_LINE_ONLY_KEYS}
 
 
 def _merge(defaults: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -124,18 +124,12 @@ class Comparison:
 
         Its columns include the difference, its 95% interval and the corrected p value.
         """
-        letters = [side.letter for side in self.record.runs]
-        rows: list[dict[str, Any]] = []
-        for name, compared in self.record.metrics.items():
-            for change in compared.changes:
-                position = letters.index(change.run)
-                first, mean = change.means
-                low, high = change.ci95 or (None, None)
-                rows.append({
-                    "metric": name, "run": self.record.runs[position].name, "n": change.n,
-                    "first": first, "mean": mean,
-                    "difference": change.difference, "low": low, "high": high, "p": change.p_holm,
-                })  # fmt: skip
+        names = {side.letter: side.name for side in self.record.runs}
+        rows = [
+            (name, names[of.run], of.n, *of.means, of.difference, *(of.ci95 or (None, None)), of.p_holm)
+            for name, compared in self.record.metrics.items()
+            for of in compared.changes
+        ]
         columns = ["metric", "run", "n", "first", "mean", "difference", "low", "high", "p"]
         return _pandas().DataFrame(rows, columns=columns)
 

@@ -53,10 +53,8 @@ def cited_page(passage: Passage, number: int, answer: str) -> int | None:
     if not passage.page_starts:
         return passage.page
     answer_pairs = set(pairwise(words(cited_text(answer, number))))
-    shared_pairs: dict[int, int] = {}
-    for page, text in passage.page_texts():
-        shared_pairs[page] = len(answer_pairs & set(pairwise(words(text))))
-    return max(shared_pairs, key=lambda page: shared_pairs[page])
+    shared_pairs = {page: len(answer_pairs & set(pairwise(words(text)))) for page, text in passage.page_texts()}
+    return max(shared_pairs, key=shared_pairs.__getitem__)
 
 
 def cited_text(answer: str, number: int) -> str:

@@ -81,11 +81,8 @@ def with_standard_marks(text: str, sources: int) -> str:
             text = body
     text = _CODED_MARK.sub(lambda match: match["mark"] if _is_valid(match[2], sources) else match.group(), text)
     pieces = CODE_SPAN.split(text)
-    for position in range(0, len(pieces), 2):
-        pieces[position] = _standardize(pieces[position], sources)
-    for position in range(1, len(pieces), 2):
-        if pieces[position].startswith("```"):
-            pieces[position] = _marks_behind(pieces[position], sources)
+    pieces[::2] = [_standardize(piece, sources) for piece in pieces[::2]]
+    pieces[1::2] = [_marks_behind(code, sources) if code.startswith("```") else code for code in pieces[1::2]]
     return "".join(pieces)
 
 

@@ -105,10 +105,8 @@ class IndexServer:
 
     def _instructions(self) -> str:
         """Describe the server. Its tables are named in any case, since an index is not opened for this."""
-        indexes = []
-        for name in self.models.indexes.names:
-            manifest = self.models.indexes.index(name).manifest
-            indexes.append(f"{name} ({manifest.documents} documents)")
+        served = self.models.indexes
+        indexes = [f"{name} ({served.index(name).manifest.documents} documents)" for name in served.names]
         return (
             f"Searches, reads and answers from a person's own documents. Indexes: {', '.join(indexes)}. "
             "`search` finds passages, `read` returns the text around them, `documents` lists and counts documents, "

@@ -53,13 +53,13 @@ class ServedDocuments:
 
     def document(self, name: str, document: str) -> list[Passage]:
         """Return the passages of a document, in reading order; raise RequestError with similar ids if it is unknown."""
-        passages = self.indexes.index(name).store.of_document(document)
-        if passages:
+        store = self.indexes.index(name).store
+        if passages := store.of_document(document):
             return passages
-        entries = self.indexes.index(name).store.documents()
+        entries = store.documents()
         for entry in entries:
             if fold_name(entry.document) == fold_name(document):
-                return self.indexes.index(name).store.of_document(entry.document)
+                return store.of_document(entry.document)
         labels = {entry.document: f"{PurePosixPath(entry.document).stem} {entry.title}" for entry in entries}
         close = ", ".join(map(quote_name, similar_names(PurePosixPath(document).stem, labels)))
         hint = f"; did you mean {close}?" if close else "; `documents` lists the documents"
@@ -144,17 +144,11 @@ def _find_section(sections: Mapping[str, int], heading: str, document: str) -> s
     by_path = [path for path in sections if path.lower() == wanted]
     by_heading = [path for path in sections if path.lower().rpartition(" › ")[2] == wanted]
     by_part = [path for path in sections if wanted in path.lower()]
-    for matching in (by_path, by_heading, by_part):
-        if matching:
-            return matching[0]
+    if matching := by_path or by_heading or by_part:
+        return matching[0]
     close = ", ".join(map(quote_name, similar_names(heading, {path: path for path in sections})))
-    hint = (
-        f"did you mean {close}?"
-        if close
-        else "`read` without section lists the sections"
-        if sections
-        else "it has no sections"
-    )
+    hint = "`read` without section lists the sections" if sections else "it has no sections"
+    hint = f"did you mean {close}?" if close else hint
     raise RequestError(f"section: document {quote_name(document)} has no section {quote_name(heading)}; {hint}")
 
 

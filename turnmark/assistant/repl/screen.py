@@ -351,11 +351,11 @@ class MarkdownStream:
 
 def _block_starts(text: str) -> Iterator[int]:
     """Yield the offset of each Markdown block: paragraph, heading, list item with its content, table or code."""
-    first_lines: set[int] = set()
-    for token in _parser().parse(text[: text.rfind("\n") + 1]):
-        is_item = token.level == 1 and token.type == "list_item_open"
-        if token.map and (token.level == 0 or is_item):
-            first_lines.add(token.map[0])
+    first_lines = {
+        token.map[0]
+        for token in _parser().parse(text[: text.rfind("\n") + 1])
+        if token.map and (token.level == 0 or (token.level == 1 and token.type == "list_item_open"))
+    }
     for number, (offset, _) in enumerate(lines(text)):
         if number in first_lines:
             yield offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from itertools import chain, count
+from itertools import chain, count, product
 
 from turnmark.assistant.config import EXTRACTIVE_SPEC, AssistantConfig
 from turnmark.assistant.llm.calls.protocols import Generator, traits_of
@@ -87,11 +87,10 @@ class ServedModels:
         self.indexes, earlier = indexes, self._models
         self._derived: dict[tuple[str, str], tuple[Assistant, Assistant]] = {}
         models: dict[str, ServedModel] = {}
-        for generator in self._generators:
-            for index in indexes.choices:
-                name = f"{index}/{generator.name}" if len(self._generators) > 1 else index
-                sent = earlier[name].sent if name in earlier else SentAnswers()
-                models[name] = self._model(name, index, generator, sent)
+        for generator, index in product(self._generators, indexes.choices):
+            name = f"{index}/{generator.name}" if len(self._generators) > 1 else index
+            sent = earlier[name].sent if name in earlier else SentAnswers()
+            models[name] = self._model(name, index, generator, sent)
         self._models = models
 
     def _model(self, name: str, index: str, generator: ServedGenerator, sent: SentAnswers) -> ServedModel:

@@ -213,9 +213,7 @@ def has_same_words(streamed: str, reply: Reply) -> bool:
 
 def sources_used(reply: Reply) -> list[Citation]:
     """Return the citations that the answer or one of its steps refers to, by number."""
-    used = set(cited_numbers(reply.answer))
-    for step in reply.procedure:
-        used.update(step.citations)
+    used = set(cited_numbers(reply.answer)).union(*(step.citations for step in reply.procedure))
     return [citation for citation in reply.citations if citation.n in used]
 
 

@@ -12,6 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,13 +182,10 @@ def _corpus(index: Index | None, exchanges: Iterable[Exchange], name: str) -> li
     """Return the passages of the index called `name`; if it is not open, those that its turns cite."""
     passages: dict[str, Passage | Citation] = {}
     if index is not None and index.manifest.name == name:
-        for page in index.store.pages():
-            passages |= {passage.id: passage for _, _, passage in page}
+        passages |= {passage.id: passage for page in index.store.pages() for _, _, passage in page}
     else:
-        for exchange in exchanges:
-            if exchange.config.index == name:
-                sources = exchange.reply.citations
-                passages |= {source.key: source for source in sources if not is_computed(source.id)}
+        cited = chain.from_iterable(each.reply.citations for each in exchanges if each.config.index == name)
+        passages |= {source.key: source for source in cited if not is_computed(source.id)}
     return [
         {"_id": _remove_breaks(key), "title": passage.title, "text": passage.text} for key, passage in passages.items()
     ]

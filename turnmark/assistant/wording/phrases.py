@@ -163,9 +163,8 @@ class Phrases:
         )
 
     def _politely(self, core: str) -> re.Pattern[str]:
-        if self.spaced:
-            return re.compile(rf"(?:(?:{self.row['polite']}) )*(?:{core})(?: (?:{self.row['polite']}))*")
-        return re.compile(rf"(?:(?:{self.row['polite']}) ?)*(?:{core})(?: ?(?:{self.row['polite']}))*")
+        polite, gap = self.row["polite"], " " if self.spaced else " ?"
+        return re.compile(rf"(?:(?:{polite}){gap})*(?:{core})(?:{gap}(?:{polite}))*")
 
     @cached_property
     def instruction(self) -> re.Pattern[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -111,12 +113,9 @@ def load_runs(paths: Sequence[Path]) -> list[ComparedRun]:
         errors.add("RUN: a single run cannot be compared; name two or more")
     if len({os.path.realpath(path) for path in paths}) < len(paths):
         errors.add("RUN: a run is named twice; name different runs")
-    runs: list[ComparedRun] = []
-    for index, (path, name) in enumerate(zip(paths, distinct_names(paths), strict=True)):
-        letter = chr(ord("A") + index)
-        run = errors.collect(_load, path, name, letter)
-        if run is not None:
-            runs.append(run)
+    letters = map(chr, count(ord("A")))
+    loaded = [errors.collect(_load, *each) for each in zip(paths, distinct_names(paths), letters, strict=False)]
+    runs = [run for run in loaded if run is not None]
     errors.raise_all()
     _check_comparable(runs)
     return runs
@@ -198,9 +197,7 @@ def merge_facts(runs: Sequence[ComparedRun], ids: Sequence[str]) -> dict[str, Fa
     Raises:
         RequestError: the facts of a sample are in none of the runs.
     """
-    merged: dict[str, Facts] = {}
-    for run in reversed(runs):
-        merged.update(run.facts or {})
+    merged = ChainMap(*(dict(run.facts or {}) for run in runs))
     if all(name in merged for name in ids):
         return {name: merged[name] for name in ids}
     incomplete = [run for run in runs if not all(name in (run.facts or {}) for name in ids)]
@@ -247,9 +244,8 @@ def _aspects(run: ComparedRun, other: ComparedRun) -> dict[str, str]:
         for name, corpus in shared.items()
     ]
     judges = {name: _show(value) for name, value in _flatten(run).items() if _is_of_judge(name)}
-    for metric, panel in run.summary.judging.items():
-        if metric in other.summary.judging:
-            judges[metric] = ", ".join(panel.judges)
+    panels = run.summary.judging.items()
+    judges |= {metric: ", ".join(panel.judges) for metric, panel in panels if metric in other.summary.judging}
     return {
         "data": data,
         "setting": manifest.setting or "",

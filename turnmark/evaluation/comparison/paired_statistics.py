@@ -259,14 +259,13 @@ class PairedStatistics:
 def correct(compared: Mapping[str, MetricComparison]) -> dict[str, MetricComparison]:
     """Return comparisons with their p corrected over all of their tests (Holm)."""
     adjusted = iter(holm([change.p for one in compared.values() for change in one.changes if change.p is not None]))
-    corrected: dict[str, MetricComparison] = {}
-    for name, one in compared.items():
-        changes = [
-            change if change.p is None else change.model_copy(update={"p_holm": next(adjusted)})
-            for change in one.changes
-        ]
-        corrected[name] = one.model_copy(update={"changes": tuple(changes)})
-    return corrected
+
+    def corrected(change: Change) -> Change:
+        return change if change.p is None else change.model_copy(update={"p_holm": next(adjusted)})
+
+    return {
+        name: one.model_copy(update={"changes": tuple(map(corrected, one.changes))}) for name, one in compared.items()
+    }
 
 
 def _detectable(interval: tuple[float, float] | None) -> float | None:
@@ -291,8 +290,5 @@ def _means(sums: Floats, weights: Floats, counted: Bools) -> list[float | None]:
         sums: (runs, samples), value * weight.
         weights: (runs, samples).
     """
-    means: list[float | None] = []
-    for run_sums, run_weights in zip(sums, weights, strict=True):
-        weight = float(run_weights[counted].sum())
-        means.append(float(run_sums[counted].sum()) / weight if weight else None)
-    return means
+    totals = ([float(row[counted].sum()) for row in of_run] for of_run in zip(sums, weights, strict=True))
+    return [total / weight if weight else None for total, weight in totals]

@@ -140,9 +140,7 @@ def _comparable_ids(runs: Sequence[ComparedRun], missing: MissingPolicy) -> list
     first, *other_runs = runs
     if missing == "zero":
         return list(dict.fromkeys(name for run in runs for name in run.domains))
-    tried_by_others: set[str] = set()
-    for run in other_runs:
-        tried_by_others |= run.domains.keys() - run.skipped
+    tried_by_others = set[str]().union(*(run.domains.keys() - run.skipped for run in other_runs))
     return [name for name in first.domains if name not in first.skipped and name in tried_by_others]
 
 

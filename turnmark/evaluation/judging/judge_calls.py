@@ -19,6 +19,7 @@ from turnmark.assistant.llm.calls.thread_pool import (
     PERMANENT_FAILURES,
     Scheduler,
 )
+from turnmark.assistant.llm.generators.response_cache import for_repeat
 from turnmark.assistant.types import Usage
 from turnmark.core.console import Progress
 from turnmark.core.untrusted import one_line
@@ -244,7 +245,7 @@ class JudgeCalls:
     def _judge(self, job: _Job) -> tuple[StoredJudgment, Usage]:
         previous = job.previous
         earlier_tries = previous.tries if previous else 0
-        generator = CallRecorder(job.judge.for_try(earlier_tries))
+        generator = CallRecorder(for_repeat(job.judge.generator, earlier_tries))  # each try has its own cache entry
         began = time.perf_counter()
         # An exception fails only this judgment.
         answer, failure = try_scorer(partial(job.rubric.ask, generator, job.case, self.prompts))

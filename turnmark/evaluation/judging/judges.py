@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.llm.generators.registry import open_generator
-from turnmark.assistant.llm.generators.response_cache import CachedGenerator, with_cache
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.specs import Spec, parse_spec
 from turnmark.evaluation.judging.bertscore import bert_rubrics, open_bert
@@ -53,12 +52,6 @@ class Judge:
         if self.metrics is None:
             return can_grade(metric, self.name) and metric not in self.excluded
         return metric in self.metrics
-
-    def for_try(self, times: int) -> Generator:
-        """Return the generator to use after `times` failed tries; each try has its own cache entry."""
-        if not isinstance(self.generator, CachedGenerator):
-            return self.generator
-        return with_cache(self.generator, times)
 
 
 def can_grade(metric: str, judge: str) -> bool:

@@ -21,7 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from turnmark.assistant.llm.calls.protocols import Generator, GeneratorError, PromptMessage
-from turnmark.assistant.llm.generators.response_cache import CachedGenerator, with_cache
+from turnmark.assistant.llm.generators.response_cache import CachedGenerator, for_repeat
 from turnmark.assistant.llm.prompts.prompt_files import turn_lines
 from turnmark.assistant.llm.prompts.structured_output import Failure
 from turnmark.core.extras import require_extra
@@ -75,9 +75,8 @@ def _for_repeat(generator: Generator, number: int) -> Generator:
     """Return the judge for one of the repeats, each of which has its own cache entries."""
     if isinstance(generator, CallRecorder):
         return generator.over(_for_repeat(generator.generator, number))
-    if isinstance(generator, CachedGenerator):
-        return with_cache(generator, REPEATS * generator.repeat + number)
-    return generator
+    repeat = generator.repeat if isinstance(generator, CachedGenerator) else 0
+    return for_repeat(generator, REPEATS * repeat + number)
 
 
 def stub_vertex_classes() -> None:

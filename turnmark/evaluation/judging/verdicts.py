@@ -55,10 +55,7 @@ class Labels(Record):
     def read(self, text: str) -> Verdict | None:
         """Parse a label, or return None if the text is not one of them."""
         plain_text = _normalize_label(text)
-        for label in self.offered:
-            if _normalize_label(label) == plain_text:
-                return Verdict(label=label)
-        return None
+        return next((Verdict(label=label) for label in self.offered if _normalize_label(label) == plain_text), None)
 
 
 class RatingScale(Record):

@@ -176,14 +176,12 @@ def clarify_label(answerability: str | None) -> bool | None:
     return _CLARIFY_LABELS.get(answerability or "")
 
 
-def sample_values(positive: bool, predicted: bool) -> dict[str, tuple[float, ...]]:
-    """Return a sample's values of "precision", "recall" and "f1"; the mean over all samples is the statistic.
+def sample_values(positive: bool, predicted: bool) -> dict[str, tuple[float, float]]:
+    """Return a sample's values and weights of "precision", "recall" and "f1"; the weighted mean is the statistic.
 
     Precision is a mean over predicted samples, recall over positive ones, and F1 over both lists (a true positive is in
-    both and counts twice). An empty tuple means not applicable to the sample. So all three get intervals from
-    the same bootstrap of clusters as any other mean.
+    both and counts twice). What is not applicable to the sample is left out. So all three get intervals from the same
+    bootstrap of clusters as any other mean.
     """
-    hit = float(positive and predicted)
-    precision = (hit,) if predicted else ()
-    recall = (hit,) if positive else ()
-    return {"precision": precision, "recall": recall, "f1": (*precision, *recall)}
+    weights = {"precision": float(predicted), "recall": float(positive), "f1": float(predicted) + positive}
+    return {name: (float(positive and predicted), weight) for name, weight in weights.items() if weight}

@@ -19,14 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from turnmark.assistant.steps.verify.claim_support import (
-    MAX_FIT_GAP,
-    MIN_FIT,
-    WORDS_WEIGHT,
-    coverage,
-    stems,
-    with_topics,
-)
+from turnmark.assistant.steps.verify.claim_support import match_sentences, stems
 from turnmark.assistant.wording.refusals import is_refusal
 from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.languages import ENGLISH
@@ -47,31 +40,15 @@ def assign_sentences(parts: Sequence[str], answer: str, embed: Embed) -> tuple[s
     if is_refusal(answer):
         return ("",) * len(parts)
     text = strip_citations(answer)
-    answer_sentences: list[str] = []
-    plain_sentences: list[str] = []
-    for start, end in sentences(text):
-        sentence = text[start:end]
-        plain_sentence = strip_inline_markdown(sentence)
-        if any(map(str.isalnum, plain_sentence)) and not is_refusal(plain_sentence):
-            answer_sentences.append(sentence)
-            plain_sentences.append(plain_sentence)
-    if not parts or not answer_sentences:
-        return ("",) * len(parts)
-    readable = with_topics(parts)
-    vectors = embed([*readable, *plain_sentences])
-    cosines = vectors[: len(readable)] @ vectors[len(readable) :].T
-    answers: list[list[str]] = [[] for _ in readable]
-    for column, plain_sentence in enumerate(plain_sentences):
-        fits = [
-            float(cosines[row, column]) + WORDS_WEIGHT * coverage(part, [plain_sentence])
-            for row, part in enumerate(readable)
-        ]
-        threshold = max(MIN_FIT, max(fits) - MAX_FIT_GAP)
-        one_line = " ".join(answer_sentences[column].split())
-        for row, fit in enumerate(fits):
-            if fit >= threshold:
-                answers[row].append(one_line)
-    return tuple(map(" ".join, answers))
+    lines = [text[start:end] for start, end in sentences(text)]
+    plain = map(strip_inline_markdown, lines)
+    lines = [line for line, words in zip(lines, plain, strict=True) if _says_something(words)]
+    matches = match_sentences(parts, lines, embed, wordless=1.0)
+    return tuple(" ".join(" ".join(lines[position].split()) for position in matched) for matched in matches)
+
+
+def _says_something(sentence: str) -> bool:
+    return any(map(str.isalnum, sentence)) and not is_refusal(sentence)
 
 
 MIN_STEP_LIKENESS = 0.35

@@ -43,9 +43,7 @@ def prompt_facts() -> PromptFacts:
         PromptFacts.model_validate_json(path.read_text(encoding="utf-8"))
         for path in benchmark_files("prompts/facts.json")
     ]
-    papers: dict[str, tuple[str, ...]] = {}
-    for facts in stated:
-        papers |= facts.papers
+    papers = {name: digests for facts in stated for name, digests in facts.papers.items()}
     names = tuple(name for facts in stated for name in facts.about_one_reply)
     sources = "; ".join(facts.sources for facts in stated)
     return PromptFacts(sources=sources, about_one_reply=names, papers=papers)

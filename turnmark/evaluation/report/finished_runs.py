@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from turnmark.core.errors import ErrorCollector, RequestError
+from turnmark.core.grouping import group_pairs
 from turnmark.core.home import check_name
 from turnmark.core.record import mistakes_in
 from turnmark.evaluation.records import Sample, Score, Summary
@@ -80,13 +81,11 @@ def distinct_names(paths: Sequence[Path], parts: Sequence[int] = ()) -> list[str
     counts = list(parts) or [1] * len(paths)
     while True:
         names = ["/".join(path[-count:]) for path, count in zip(components, counts, strict=True)]
-        paths_of: dict[str, set[tuple[str, ...]]] = {}
-        for name, path in zip(names, components, strict=True):
-            paths_of.setdefault(name, set()).add(path)
+        paths_of = group_pairs(zip(names, components, strict=True))
         ambiguous = [
             index
             for index, name in enumerate(names)
-            if len(paths_of[name]) > 1 and counts[index] < len(components[index])
+            if len(set(paths_of[name])) > 1 and counts[index] < len(components[index])
         ]
         if not ambiguous:
             return names

@@ -155,11 +155,8 @@ def _value_width(table: Table, index: int) -> int:
 
 def _name_width(table: Table, index: int, limit: int) -> int:
     """Return the minimum width of a column of names, folded between words and, beyond the limit, within them."""
-    longest = _longest_word(table.columns[index].name)
-    for row in table.rows:
-        indent = 2 if row.kind == "below" else 0
-        longest = max(longest, _longest_word(row.cells[index]) + indent)
-    return min(limit, longest)
+    widths = (_longest_word(row.cells[index]) + 2 * (row.kind == "below") for row in table.rows)
+    return min(limit, max([_longest_word(table.columns[index].name), *widths]))
 
 
 def _longest_word(text: str) -> int:

@@ -49,14 +49,11 @@ def describe(
     stored: Sequence[RunCollection], metrics: int = MAX_METRICS, apart: bool = False, explain: bool = False
 ) -> list[ReportSection]:
     """Return the overview of several runs, if any, then a section for each run; the arguments as in `describe_run`."""
-    sections: list[ReportSection] = []
-    together = overview(stored)
-    if together:
-        sections.append(together)
-    for name, run in name_runs(stored):
-        section = describe_run(run.summary, run.path, metrics, apart=apart, explain=explain)
-        sections.append(replace(section, name=name))
-    return sections
+    sections = [
+        replace(describe_run(run.summary, run.path, metrics, apart=apart, explain=explain), name=name)
+        for name, run in name_runs(stored)
+    ]
+    return [*filter(None, [overview(stored)]), *sections]
 
 
 def describe_run(

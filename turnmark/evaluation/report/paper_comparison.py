@@ -134,16 +134,13 @@ def _fill(shape: Shape, runs: Runs) -> Table | None:
 
 def _lines(table: PaperTable, columns: Sequence[Slot], slots: Sequence[Slot], runs: Runs) -> list[_Line]:
     """Return every row of the table that has a value, in the paper's order."""
-    compared: list[tuple[Summary, Mapping[tuple[object, ...], PublishedRow]]] = []
-    for _, summary in runs:
-        published = () if summary.data.demo else summary.published
-        compared.append((summary, {_key(row): row for row in published}))
+    compared = [
+        (summary, {} if summary.data.demo else {_key(row): row for row in summary.published}) for _, summary in runs
+    ]
     cells = [column.at(slot) for column in columns for slot in slots]
     systems = [*_our_systems(table, runs, cells), *_published_systems(table, compared)]
     domains = {name for _, summary in runs for name in summary.breakdowns.get("domain", {})}
-    pairs = [(slot, system) for system in systems for slot in slots]
-    if table.by_row:
-        pairs = list(product(slots, systems))
+    pairs = product(slots, systems) if table.by_row else ((slot, system) for system in systems for slot in slots)
     lines = [_line(slot, system, columns, compared, domains) for slot, system in pairs]
     return [line for line in lines if any(line.values)]
 

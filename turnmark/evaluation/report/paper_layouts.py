@@ -53,11 +53,8 @@ class Slot(Record):
 
     def of(self, variant: str) -> Slot:
         """Return the column of another variant of the metrics, with the variant in its heading."""
-        if self.over:
-            heading = {"label": self.label, "over": f"{self.over} [{variant}]"}
-        else:
-            heading = {"label": f"{self.label} [{variant}]", "over": ""}
-        return self.model_copy(update={**heading, "variant": variant})
+        field = "over" if self.over else "label"
+        return self.model_copy(update={field: f"{getattr(self, field)} [{variant}]", "variant": variant})
 
 
 class Product(Record):

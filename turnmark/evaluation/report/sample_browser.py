@@ -138,10 +138,8 @@ def _texts_of(item: Item, ids: set[str]) -> dict[str, tuple[str, str]]:
     texts = dict(item.passages)
     if ids <= texts.keys():
         return texts
-    for name, (title, text) in item.passages.items():
-        for passage in cut_passages(name, title, text):
-            texts[passage.id] = (heading_of(passage), passage.text)
-    return texts
+    passages = (part for name, text in item.passages.items() for part in cut_passages(name, *text))
+    return texts | {passage.id: (heading_of(passage), passage.text) for passage in passages}
 
 
 def clip_text(text: str) -> Text:
@@ -267,10 +265,10 @@ def _run(name: str, run: StoredRun, pool: _Pool) -> dict[str, Any]:
         for key, sample in shown.items()
     ]
     judge_of = {score.metric: score.by for of_sample in measured.values() for score in of_sample.values()}
-    metrics = []
-    for metric in metric_names:
-        digits = run.summary.metrics[metric].shown.digits[0]
-        metrics.append([make_printable(metric), digits, make_printable(judge_of.get(metric, ""))])
+    metrics = [
+        [make_printable(name), run.summary.metrics[name].shown.digits[0], make_printable(judge_of.get(name, ""))]
+        for name in metric_names
+    ]
     headline_metrics = choose_headline(run.summary.metrics, 1)
     return {
         "name": make_printable(name),

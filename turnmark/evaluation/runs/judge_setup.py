@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import starmap
 
 from turnmark.assistant.llm.calls.ledger import price_in
 from turnmark.assistant.llm.calls.prices import load_prices, parse_budget
@@ -32,11 +33,8 @@ def judge_problems(benchmark: str, tasks: Sequence[str], specs: Sequence[str]) -
     """
     errors = ErrorCollector()
     judges = errors.collect(open_judges, specs) or ()
-    if benchmark == "all":
-        found = [find_task(name, None) for name in benchmarks()]
-    else:
-        found = [find_task(benchmark, task) for task in tasks]
-    judged = {name for task in found if task is not None for name in judged_metrics(task)}
+    named = [(name, None) for name in benchmarks()] if benchmark == "all" else [(benchmark, task) for task in tasks]
+    judged = {name for task in filter(None, starmap(find_task, named)) for name in judged_metrics(task)}
     if not judged:
         if specs:
             errors.add(f"--judge: {' '.join([benchmark, *tasks])} has no judged metrics")

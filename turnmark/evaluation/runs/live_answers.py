@@ -72,13 +72,8 @@ class LiveAnswers:
         budget = plan.request.budget if plan.generator is not None else None  # without a model, samples cost nothing
         spent = spent_on_judges(folder.path) + (plan.elsewhere or Usage())
         ledger = open_ledger(plan.request.assistant.generator, budget, folder.samples, guess, spent)
-        answering: AbstractContextManager[AnswerItem]
-        if self.open_answerer:
-            answering = self.open_answerer(task)
-        elif isinstance(plan.generator, ReferenceGenerator):
-            answering = nullcontext(_answer_with_targets(task))
-        else:
-            answering = nullcontext(task.answer)
+        own = _answer_with_targets(task) if isinstance(plan.generator, ReferenceGenerator) else task.answer
+        answering = self.open_answerer(task) if self.open_answerer else nullcontext(own)
         with answering as answer, shown_progress() as progress:
             name = one_line(" ".join(filter(None, (plan.manifest.benchmark, plan.manifest.setting))))
             verb = "rewording and searching" if task.retrieves else "answering"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from turnmark.assistant.llm.calls.protocols import ON_RATE_LIMIT, Generator, GeneratorError
-from turnmark.assistant.llm.generators.response_cache import CachedGenerator, with_cache
+from turnmark.assistant.llm.generators.response_cache import for_repeat
 from turnmark.assistant.types import Usage
 from turnmark.core.engines import LOCAL
 from turnmark.evaluation.calls.generator_wrappers import DeadlineGenerator
@@ -109,9 +109,7 @@ def answer_item(task: Task, item: Item, repeat: int, generator: Generator | None
     """Answer an item on a worker; an error makes the same failed sample as in the engine."""
     complaints: list[None] = []
     token = ON_RATE_LIMIT.set(lambda: complaints.append(None))
-    if repeat and isinstance(generator, CachedGenerator):
-        generator = with_cache(generator, repeat)
-    bounded = DeadlineGenerator(generator, seconds) if generator is not None else None
+    bounded = DeadlineGenerator(for_repeat(generator, repeat), seconds) if generator is not None else None
     try:
         sample = task.answer(item, bounded)
     except BaseException as error:

@@ -7,9 +7,8 @@ sample, and appends the sample to the file.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
 
@@ -22,7 +21,7 @@ from turnmark.assistant.llm.calls.thread_pool import (
     OverdueJob,
     Scheduler,
 )
-from turnmark.assistant.llm.generators.response_cache import CachedGenerator, with_cache
+from turnmark.assistant.llm.generators.response_cache import for_repeat
 from turnmark.core.console import Progress
 from turnmark.core.errors import TurnmarkError
 from turnmark.evaluation.calls.cost_estimates import add_usage
@@ -85,20 +84,16 @@ class Limits:
 
 @dataclass
 class RunOutcome:
-    """The number of samples of this call, by outcome.
+    """How many samples of this call failed, and what ended it.
 
     Attributes:
         stopped: why not all samples were tried; empty if all were.
         gave_up: whether failures stopped the run, so that the command fails.
-        failures: type of failure -> number of samples.
     """
 
-    done: int = 0
     failed: int = 0
-    skipped: int = 0
     stopped: str = ""
     gave_up: bool = False
-    failures: Counter[str] = field(default_factory=Counter)
 
 
 class _Engine:
@@ -134,11 +129,10 @@ class _Engine:
 
     def _begin(self, job: SampleJob) -> Callable[[], Sample]:
         began = time.monotonic()
-        generator, item = self._generator, replace(job.item, repeat=job.repeat)
+        item = replace(job.item, repeat=job.repeat)
         if job.before is not None:
             item = replace(item, earlier=self._store.samples.get(job.before))
-        if job.repeat and isinstance(generator, CachedGenerator):
-            generator = with_cache(generator, job.repeat)  # each repeat has its own cache entries
+        generator = self._generator and for_repeat(self._generator, job.repeat)
         bounded = DeadlineGenerator(generator, self._limits.deadline) if generator else None
         self._started[job.key] = began, bounded
         return partial(self._answer, item, bounded)
@@ -151,10 +145,8 @@ class _Engine:
         sample = self._write(job, sample)
         if sample.status == "failed":
             self._count_failure(sample)
-        else:
-            self.outcome.done += 1
-            if sample.usage:
-                self._hopeless = 0
+        elif sample.usage:
+            self._hopeless = 0
         status = [f"{self.outcome.failed} failed"] if self.outcome.failed else []
         self._progress.tell(", ".join([*status, *self._ledger.in_words()]))
         self._progress.advance()
@@ -166,7 +158,6 @@ class _Engine:
     def _count_failure(self, sample: Sample) -> None:
         kind = sample.kind or "error"
         self.outcome.failed += 1
-        self.outcome.failures[kind] += 1
         limit = self._limits.max_failures
         self._hopeless = self._hopeless + 1 if kind in PERMANENT_FAILURES else 0
         if self._hopeless == MAX_PERMANENT_FAILURES:
@@ -202,7 +193,6 @@ class _Engine:
     def _refuse(self, job: SampleJob) -> None:
         """Record that a sample was skipped; if it failed before, it stays failed."""
         self.outcome.stopped = self.outcome.stopped or self._ledger.exhausted()
-        self.outcome.skipped += 1
         earlier = self._store.samples.get(job.key)
         if earlier is None or earlier.status != "failed":
             self._store.append(Sample(

@@ -228,12 +228,9 @@ def _few_clusters_note(benchmark: str, headline: Metrics) -> list[str]:
 
 def _metric_styles(task: Task, judging: Judging | None) -> dict[str, MetricStyle]:
     """Return metric -> display style, from the records of metrics and rubrics."""
-    shown: dict[str, MetricStyle] = {}
-    for metric in task.metrics:
-        shown |= styles_by_name(metric.names, metric.shown)
-    for rubric in judging.rubrics if judging else ():
-        shown |= styles_by_name((rubric.name, *rubric.also), rubric.shown)
-    return shown
+    rubrics = judging.rubrics if judging else ()
+    shown = [*((each.names, each.shown) for each in task.metrics), *((each.names, each.shown) for each in rubrics)]
+    return {metric: style for styled in shown for metric, style in styles_by_name(*styled).items()}
 
 
 def _total_notes(totals: ScoringTotals) -> list[str]:

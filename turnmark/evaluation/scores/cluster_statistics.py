@@ -30,6 +30,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from turnmark.core.grouping import group_pairs
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.integer]
 Bools = NDArray[np.bool_]
@@ -253,10 +255,11 @@ def intervals(
     """
     bounds = [_small_interval(statistic) for statistic in statistics]
     resampled: list[list[Floats]] = [[] for _ in statistics]
-    by_clusters: dict[int, list[int]] = {}
-    for index, statistic in enumerate(statistics):
-        if not statistic.constant and statistic.clusters >= MIN_BOOTSTRAP_CLUSTERS:
-            by_clusters.setdefault(statistic.clusters, []).append(index)
+    by_clusters = group_pairs(
+        (statistic.clusters, index)
+        for index, statistic in enumerate(statistics)
+        if not statistic.constant and statistic.clusters >= MIN_BOOTSTRAP_CLUSTERS
+    )
     for clusters, group in by_clusters.items():
         for draws in draw_clusters(clusters, seed, resamples):
             for index in group:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from turnmark.assistant.steps.retrieve.retrieve_sections import join_passages
 from turnmark.core.errors import RequestError
+from turnmark.core.grouping import group_pairs
 from turnmark.corpora.jsonl_rows import json_lines
 from turnmark.corpora.types import Passage, Problem
 from turnmark.evaluation.records import ContextRef
@@ -96,9 +97,8 @@ class CorpusTexts:
         names = self._index()
         with self._lock:
             if self._spans is None:
-                self._spans = {}
-                for span in sorted(filter(None, map(span_of, names))):
-                    self._spans.setdefault(span.document, []).append(span)
+                spans = sorted(filter(None, map(span_of, names)))
+                self._spans = group_pairs((span.document, span) for span in spans)
             return self._spans
 
     def _read_offsets(self) -> Iterator[tuple[str, int]]:

@@ -23,10 +23,7 @@ def measure_corpus(path: Path, published: int | None = None) -> CorpusUsed:
         for line in file:
             digest.update(line)
             passages += not line.isspace()
-    if published is None:
-        extent = "other"
-    elif passages >= MIN_FULL_SHARE * published:
-        extent = "full"
-    else:
-        extent = "partial"
+    extent = "other"
+    if published is not None:
+        extent = "full" if passages >= MIN_FULL_SHARE * published else "partial"
     return CorpusUsed.model_validate({"passages": passages, "sha256": digest.hexdigest(), "extent": extent})

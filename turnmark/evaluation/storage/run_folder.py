@@ -48,9 +48,7 @@ def version_of(package: str) -> str:
 
 def package_versions(packages: Sequence[str]) -> dict[str, str]:
     """Return the versions of Python and these packages, and the commit of Turnmark if it runs from a checkout."""
-    version_of_package = {"python": platform.python_version()}
-    for name in packages:
-        version_of_package[name] = version_of(name)
+    version_of_package = {"python": platform.python_version(), **{name: version_of(name) for name in packages}}
     # An installed Turnmark may lie inside another repository, whose commit would be wrong.
     if (_ROOT / ".git").exists():
         try:

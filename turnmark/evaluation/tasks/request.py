@@ -6,6 +6,7 @@ import random
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -246,9 +247,8 @@ def _draw(ids: Sequence[str], sample: int, seed: int, stratum: Callable[[str], s
     counts = {name: int(share) for name, share in shares.items()}
     rounded_up = sorted(shares, key=lambda name: counts[name] - shares[name])[: sample - sum(counts.values())]
     rng = random.Random(seed)
-    drawn: set[int] = set()
-    for name, positions in strata.items():
-        drawn.update(rng.sample(positions, counts[name] + (name in rounded_up)))
+    samples = (rng.sample(found, counts[name] + (name in rounded_up)) for name, found in strata.items())
+    drawn = set(chain.from_iterable(samples))
     return [name for position, name in enumerate(ids) if position in drawn]
 
 

@@ -256,11 +256,7 @@ def _detection(
         label, prediction = positive(context.answerability), predicted(context)
         if label is None or prediction is None:
             return {}
-        values: dict[str, Value] = {}
-        for part, contributions in sample_values(label, prediction).items():
-            if contributions:
-                values[f"{name}.{part}{mark}"] = (contributions[0], float(len(contributions)))
-        return values
+        return {f"{name}.{part}{mark}": value for part, value in sample_values(label, prediction).items()}
 
     names = tuple(f"{name}.{key}{mark}" for key in ("precision", "recall", "f1"))
     return Metric(

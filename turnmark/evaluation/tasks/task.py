@@ -27,7 +27,7 @@ from turnmark.assistant.llm.calls.protocols import Generator
 from turnmark.assistant.turn.assistant import Assistant
 from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.corpora.jsonl_rows import Source
-from turnmark.corpora.types import Passage, Problem
+from turnmark.corpora.types import Problem
 from turnmark.evaluation.prompts import JUDGES
 from turnmark.evaluation.records import CorpusUsed, DataUsed, Metrics, Sample
 from turnmark.evaluation.scores.published_results import PublishedFact
@@ -184,9 +184,7 @@ class Task(ABC):
         Args:
             generator: the language model, with the sample's deadline, or None to answer by the extractive forms.
         """
-        passages: list[Passage] = []
-        for name, (title, text) in item.passages.items():
-            passages += cut_passages(name, title, text)
+        passages = [part for name, text in item.passages.items() for part in cut_passages(name, *text)]
         assistant = self.assistant.using(None, generator)
         hits = ranked_by(passages, (item.question,), self.embed)
         return turn_sample(assistant, item, item.history, item.question, hits, trusted=True)

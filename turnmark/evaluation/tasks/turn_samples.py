@@ -54,9 +54,7 @@ def turn_sample(
     details: dict[str, Any] = {}
 
     def listen(event: Event) -> None:
-        for key in ("hits", "confidence"):
-            if key in event.detail:
-                details[key] = event.detail[key]
+        details.update({key: event.detail[key] for key in ("hits", "confidence") if key in event.detail})
 
     reply = assistant.reply(history, question, listen, evidence, trusted)
     hits = details.get("hits", ())

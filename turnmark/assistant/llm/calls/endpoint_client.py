@@ -169,10 +169,8 @@ def _connection_fault(error: BaseException) -> str:
         (httpx2.ConnectTimeout, f"no connection within {CONNECT_SECONDS:g} s (is a firewall or a proxy in the way?)"),
     )
     causes = list(_causes(error))
-    for kind, reason in reasons:
-        if any(isinstance(cause, kind) for cause in causes):
-            return reason
-    return "the connection failed"
+    found = (reason for kind, reason in reasons if any(isinstance(cause, kind) for cause in causes))
+    return next(found, "the connection failed")
 
 
 def is_refused(error: BaseException | None) -> bool:

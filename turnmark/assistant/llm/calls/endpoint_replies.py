@@ -121,11 +121,10 @@ class PartialReply:
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The tool calls; one without an id is numbered."""
-        tool_calls: list[ToolCall] = []
-        for number, row in enumerate(self._calls, 1):
-            arguments = valid_text(row["arguments"]) or "{}"
-            tool_calls.append(ToolCall(id=row["id"] or f"call-{number}", name=row["name"], arguments=arguments))
-        return tuple(tool_calls)
+        return tuple(
+            ToolCall(id=row["id"] or f"call-{number}", name=row["name"], arguments=valid_text(row["arguments"]) or "{}")
+            for number, row in enumerate(self._calls, 1)
+        )
 
 
 _REASONING_PARTS = frozenset(("thinking", "reasoning", "redacted_thinking"))

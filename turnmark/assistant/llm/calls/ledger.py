@@ -77,10 +77,9 @@ class Ledger:
 
     def spend(self, usage: Mapping[str, Usage]) -> None:
         """Record the usage of a sample, with its cost."""
-        usage_before = self.now
-        for usage_of_role in usage.values():
-            self.now += usage_of_role
-        self._paid += _tokens(self.now) > _tokens(usage_before)
+        before = self.now
+        self.now = sum(usage.values(), before)
+        self._paid += _tokens(self.now) > _tokens(before)
 
     @property
     def total(self) -> Usage:

@@ -61,10 +61,8 @@ def price_of(spec: str, prices: Mapping[str, Price]) -> Price | None:
         return prices.get(spec)
     without_options = replace(parsed, options={})
     without_url = replace(without_options, url="")
-    for key in (str(parsed), str(without_options), str(without_url), parsed.argument):
-        if key and key in prices:
-            return prices[key]
-    return None
+    keys = (str(parsed), str(without_options), str(without_url), parsed.argument)
+    return next((prices[key] for key in keys if key and key in prices), None)
 
 
 def _normalize_spec(name: str) -> str:

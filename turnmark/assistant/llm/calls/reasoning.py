@@ -116,10 +116,8 @@ def _leading_block(text: str) -> tuple[re.Match[str] | None, re.Pattern[str]]:
     if tag:
         name = "think(?:ing)?" if tag["name"].lower().startswith("think") else re.escape(tag["name"])
         return (None if _MENTION.match(text, tag.end()) else tag), re.compile(rf"</{name}\s*>", re.IGNORECASE)
-    for opening, closing in zip(_OPENINGS, _CLOSINGS, strict=True):
-        if match := opening.match(text):
-            return match, closing
-    return None, _DANGLING_TAG
+    opened = ((opening.match(text), closing) for opening, closing in zip(_OPENINGS, _CLOSINGS, strict=True))
+    return next((found for found in opened if found[0]), (None, _DANGLING_TAG))
 
 
 def _find_closing(pattern: re.Pattern[str], text: str, start: int) -> re.Match[str] | None:

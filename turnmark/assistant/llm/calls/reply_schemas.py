@@ -57,10 +57,11 @@ def _strict(node: Any, max_items: int | None, names: bool = False) -> Any:
         return node
     if names:
         return {key: _strict(child, max_items) for key, child in node.items()}
-    strict: dict[str, Any] = {}
-    for key, child in node.items():
-        if key not in ("default", "title"):
-            strict[key] = _strict(child, max_items, names=key in ("properties", "$defs"))
+    strict = {
+        key: _strict(child, max_items, names=key in ("properties", "$defs"))
+        for key, child in node.items()
+        if key not in ("default", "title")
+    }
     if "properties" in strict:
         strict.pop("description", None)
     if strict.get("type") == "array":

@@ -179,8 +179,13 @@ class CachedGenerator(GeneratorWrapper):
         return cached
 
 
-def with_cache(generator: Generator, repeat: int = 0) -> CachedGenerator:
-    """Wrap a generator with the response cache, for one repeat; a cached generator is not wrapped twice."""
-    if isinstance(generator, CachedGenerator):
-        return CachedGenerator(generator.generator, generator.store, repeat)
-    return CachedGenerator(generator, default_store(), repeat)
+def with_cache(generator: Generator) -> CachedGenerator:
+    """Wrap a generator with the response cache; a cached generator is not wrapped twice."""
+    return generator if isinstance(generator, CachedGenerator) else CachedGenerator(generator, default_store())
+
+
+def for_repeat(generator: Generator, repeat: int) -> Generator:
+    """Return a cached generator for one repeat, which has its own cache entries; another generator stays the same."""
+    if not isinstance(generator, CachedGenerator):
+        return generator
+    return CachedGenerator(generator.generator, generator.store, repeat)

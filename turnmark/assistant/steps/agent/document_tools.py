@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import regex
@@ -406,15 +407,8 @@ class DocumentTools:
 
     def _unshown(self, passages: Sequence[Passage]) -> Iterator[list[Passage]]:
         """Yield the runs of adjacent passages that were not shown before."""
-        run: list[Passage] = []
-        for passage in passages:
-            if self._number_of(passage) is None:
-                run.append(passage)
-            elif run:
-                yield run
-                run = []
-        if run:
-            yield run
+        runs = groupby(passages, lambda passage: self._number_of(passage) is None)
+        return (list(run) for is_new, run in runs if is_new)
 
     def _counted(
         self, title: str, over: str, rows: Sequence[str], most: int, what: str, tokens: int, found: str,

@@ -64,10 +64,8 @@ def answer_about_collection(turn: Turn, understood: UnderstoodMessage, assessmen
     if collection is None or left_to_model or is_unknown:
         return None
     if question.topic == "summarize" and named:
-        text, sources = _outline(retriever, named, question)
-    else:
-        text, sources = _listed_documents(retriever, collection.documents(), question)
-    return counted(turn, assessment, text, sources)
+        return counted(turn, assessment, *_outline(retriever, named, question))
+    return counted(turn, assessment, *_listed_documents(retriever, collection.documents(), question))
 
 
 def _nearest_to_mention(turn: Turn, retriever: Retriever, assessment: Assessment) -> Draft | None:

@@ -256,12 +256,11 @@ def procedure_in(text: str) -> tuple[ProcedureStep, ...]:
 def _paragraphs(body: str) -> list[str]:
     """Return the paragraphs and lists before the next heading, each as one plain line."""
     body = _NEXT_HEADING.split(body, maxsplit=1)[0]
-    paragraphs: list[str] = []
-    for paragraph in _BLANK_LINE.split(body):
-        if paragraph.strip():
-            lines = [strip_inline_markdown(without_item_mark(line.strip())) for line in paragraph.splitlines()]
-            paragraphs.append(" ".join(lines))
-    return paragraphs
+    return [
+        " ".join(strip_inline_markdown(without_item_mark(line.strip())) for line in paragraph.splitlines())
+        for paragraph in _BLANK_LINE.split(body)
+        if paragraph.strip()
+    ]
 
 
 def decision_of(answer: MarkedAnswer, parts: int, absences: Collection[int] = ()) -> Decision:

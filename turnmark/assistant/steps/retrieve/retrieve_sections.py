@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise, zip_longest
@@ -396,10 +396,10 @@ def _extend_section(hit: Hit, document: Sequence[Passage], read: list[Hit], room
     """
     section = section_of(hit.passage, document)
     read_ids = {other.passage.id for other in read}
-    first = next((position for position, passage in enumerate(section) if passage.id == hit.passage.id), 0)
-    last = first
+    start = next((position for position, passage in enumerate(section) if passage.id == hit.passage.id), 0)
+    first = last = start
     used = 0
-    for position in _positions_by_distance(first, len(section)):
+    for position in sorted(range(len(section)), key=lambda at: (abs(at - start), at < start))[1:]:
         passage = section[position]
         cost = 0 if passage.id in read_ids else count_tokens(passage.text) + 1  # 1 for the white space between them
         if position not in (first - 1, last + 1) or used + cost > room:
@@ -438,9 +438,8 @@ def _add_adjacent_passages(documents: Mapping[str, Sequence[Passage]], read: lis
 def group_sources(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]]) -> list[list[Hit]]:
     """Group hits into sources: ordered by document and place in it, with adjacent passages of a section together."""
     names = list(dict.fromkeys(hit.passage.document for hit in read))
-    positions: dict[str, int] = {}  # id of a passage -> position in its document
-    for name in names:
-        positions |= {passage.id: position for position, passage in enumerate(documents.get(name, ()))}
+    # id of a passage -> position in its document
+    positions = {passage.id: at for name in names for at, passage in enumerate(documents.get(name, ()))}
     sources: list[list[Hit]] = []
     for hit in sorted(read, key=lambda hit: (names.index(hit.passage.document), hit.passage.start)):
         if sources and _follows(hit.passage, sources[-1][-1].passage, positions):
@@ -481,16 +480,6 @@ def _word_pairs(text: str) -> frozenset[tuple[str, str]]:
     """Return the pairs of adjacent words. Single words are not enough: a long text may have all words of a short one
     but say something else."""
     return frozenset(pairwise(("", *words(text))))
-
-
-def _positions_by_distance(start: int, count: int) -> Iterator[int]:
-    """Yield the other positions of a list by their distance from `start`; of two equally distant ones, the later comes
-    first."""
-    for distance in range(1, count):
-        if start + distance < count:
-            yield start + distance
-        if start - distance >= 0:
-            yield start - distance
 
 
 def join_passages(passages: Sequence[Passage]) -> Passage:

@@ -217,10 +217,11 @@ def _lines_about(sections: Sequence[Section], about: str) -> list[_LineNumber]:
     """Return the lines that share most words with a subject; the words of a heading count for its lines."""
     language = language_of_sources([section.body for section in sections], about)
     subject = content_stems(about, language) or stems(about, language)
-    shared: dict[_LineNumber, int] = {}
-    for number, section in enumerate(sections):
-        for at in section.units:
-            shared[number, at] = len(subject & stems(f"{section.head} {section.lines[at].text}", language))
+    shared: dict[_LineNumber, int] = {
+        (number, at): len(subject & stems(f"{section.head} {section.lines[at].text}", language))
+        for number, section in enumerate(sections)
+        for at in section.units
+    }
     most = max(shared.values(), default=0)
     return [place for place, count in shared.items() if count == most > 0]
 

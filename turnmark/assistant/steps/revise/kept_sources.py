@@ -6,6 +6,7 @@ An answer comes with its sources if it is an `AnswerMessage`. If only its text i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from turnmark.assistant.citations.marks import with_numbers
 from turnmark.assistant.llm.prompts.context_budget import PASSAGE_MARK_TOKENS, count_tokens
@@ -101,11 +102,9 @@ def _passage_of(turn: Turn, citation: Citation, sources: SourceList) -> Passage:
 def _result_of(turn: Turn, citation: Citation) -> QueryResult:
     """Run the statement of a computed source again; without its tables, only the rows that it rests on are known."""
     store = turn.retriever.tables() if turn.retriever else None
-    try:
+    with suppress(RequestError):  # the tables are no longer there
         if store is not None:
             return store.run(citation.statement).model_copy(update={"basis": citation.basis})
-    except RequestError:  # the tables are no longer there
-        pass
     return QueryResult(columns=(), rows=(), basis=citation.basis)
 
 

@@ -22,15 +22,13 @@ def last_answer(history: Sequence[Message]) -> tuple[int | None, str]:
     answers = answers_in(history)
     if not answers:
         return None, ""
-    answer_at = answers[-1]
-    answer = strip_citations(history[answer_at].content)
-    for position in range(answer_at - 1, -1, -1):
+
+    def asks(position: int) -> bool:
         message = history[position]
-        if message.role != "user" or is_conversational(message.content):
-            continue
-        if not is_instruction(history[:position], message.content):
-            return position, answer
-    return None, answer
+        is_question = message.role == "user" and not is_conversational(message.content)
+        return is_question and not is_instruction(history[:position], message.content)
+
+    return next(filter(asks, reversed(range(answers[-1]))), None), strip_citations(history[answers[-1]].content)
 
 
 def answers_in(history: Sequence[Message]) -> list[int]:
@@ -45,13 +43,9 @@ def answers_in(history: Sequence[Message]) -> list[int]:
             return False
         return not ends_with_question(before[:-1])
 
-    answers: list[int] = []
-    for position, message in enumerate(history):
-        if message.role != "assistant" or not message.content.strip() or text_at_start(message.content, UNCHANGED_TEXT):
-            continue
-        if not replies_to_courtesy(position):
-            answers.append(position)
-    return answers
+    said = ((position, message.content) for position, message in enumerate(history) if message.role == "assistant")
+    answers = [position for position, text in said if text.strip() and not text_at_start(text, UNCHANGED_TEXT)]
+    return [position for position in answers if not replies_to_courtesy(position)]
 
 
 def current_versions(history: Sequence[Message]) -> list[Message]:

@@ -141,11 +141,9 @@ def refers_back(message: str, languages: tuple[str, ...] = ()) -> bool:
     continues = phrases.begins("openers").match(fold(message)) is not None
     if continues and _count_terms(_terms_in(phrases, message)) < MIN_CONTINUING_TERMS:
         return True
-    for pronoun in phrases.pronouns.finditer(message):
-        clauses = phrases.clause_joint.split(message[: pronoun.start()])[:-1]
-        if not any(_count_terms(_terms_in(phrases, clause)) > 1 for clause in clauses):
-            return True
-    return False
+    befores = (message[: pronoun.start()] for pronoun in phrases.pronouns.finditer(message))
+    clauses_before = (phrases.clause_joint.split(before)[:-1] for before in befores)
+    return any(all(_count_terms(_terms_in(phrases, each)) <= 1 for each in clauses) for clauses in clauses_before)
 
 
 def topic_terms(history: Sequence[Message], languages: tuple[str, ...] = ()) -> tuple[str, ...]:

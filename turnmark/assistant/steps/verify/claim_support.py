@@ -52,9 +52,7 @@ def coverage(text: str, sources: Iterable[str]) -> float:
     needed = content_stems(text, language)
     if not needed:
         return 1.0
-    present: set[str] = set()
-    for source in sources:
-        present |= stems(source, language)
+    present = set[str]().union(*(stems(source, language) for source in sources))
     return len(needed & present) / len(needed)
 
 
@@ -81,38 +79,29 @@ def with_topics(parts: Sequence[str]) -> list[str]:
     return questions
 
 
-def fit_scores(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[float]]:
-    """Return a row per part with the fit of each sentence. A part without a topic is completed by `with_topics`."""
+def match_sentences(
+    parts: Sequence[str], lines: Sequence[str], embed: Embed | None, wordless: float = 0.0
+) -> list[list[int]]:
+    """Return for each part the positions of the sentences that answer it; a sentence may answer several parts.
+
+    A part without a topic is completed by `with_topics`.
+
+    Args:
+        wordless: the share of words that every sentence has of a part that still has no content word.
+    """
     questions = with_topics(parts)
     texts = [strip_inline_markdown(line) for line in lines]
-    shares: list[list[float]] = []
-    for question in questions:
-        if content_words(question):
-            shares.append([coverage(question, [text]) for text in texts])
-        else:
-            shares.append([0.0] * len(texts))
-    if embed is None or not texts:
-        return shares
-    vectors = embed([*questions, *texts])
-    cosines = vectors[: len(questions)] @ vectors[len(questions) :].T
-    fits: list[list[float]] = []
-    for cosine_row, share_row in zip(cosines, shares, strict=True):
-        row = [float(cosine) + WORDS_WEIGHT * share for cosine, share in zip(cosine_row, share_row, strict=True)]
-        fits.append(row)
-    return fits
-
-
-def match_sentences(parts: Sequence[str], lines: Sequence[str], embed: Embed | None) -> list[list[int]]:
-    """Return for each part the positions of the sentences that answer it; a sentence may answer several parts."""
-    table = fit_scores(parts, lines, embed)
+    fits = [[coverage(each, [text]) if content_words(each) else wordless for text in texts] for each in questions]
     threshold = MIN_WORD_SHARE if embed is None else MIN_FIT
-    positions_by_part: list[list[int]] = [[] for _ in parts]
-    for position in range(len(lines)):
-        best = max(row[position] for row in table)
-        for row, positions in zip(table, positions_by_part, strict=True):
-            if row[position] >= max(threshold, best - MAX_FIT_GAP):
-                positions.append(position)
-    return positions_by_part
+    if embed is not None and texts:
+        vectors = embed([*questions, *texts])
+        cosines = vectors[: len(questions)] @ vectors[len(questions) :].T
+        fits = [
+            [float(cosine) + WORDS_WEIGHT * share for cosine, share in zip(*rows, strict=True)]
+            for rows in zip(cosines, fits, strict=True)
+        ]
+    least = [max(threshold, max(of_sentence) - MAX_FIT_GAP) for of_sentence in zip(*fits, strict=True)]
+    return [[position for position, fit in enumerate(row) if fit >= least[position]] for row in fits]
 
 
 # Not after a colon or a list mark, where a sentence begins.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, takewhile
 
 from turnmark.assistant.citations.marks import ITEM_MARK, cited_numbers, spaced_sentences, without_item_mark
 from turnmark.assistant.wording.refusals import is_refusal
@@ -82,9 +82,7 @@ def _without_number(plain: Sequence[str], position: int) -> str:
     if not plain[position].startswith("|"):
         return without_item_mark(plain[position])
     cells = [cell.strip() for cell in plain[position].strip("| ").split("|")]
-    above = 0
-    while position > above and plain[position - above - 1].startswith("|"):
-        above += 1
+    above = sum(1 for _ in takewhile(lambda line: line.startswith("|"), reversed(plain[:position])))
     row = above - 1  # of a table with a head and a rule
     return " | ".join(cells[1:] if len(cells) > 1 and cells[0].rstrip(".") == str(row) else cells)
 
@@ -124,10 +122,7 @@ def _counts(plain: Sequence[str], position: int) -> frozenset[str]:
     _, colon, items = plain[position].replace("：", ":").partition(":")
     if colon and items.strip():
         return frozenset((str(len(_SEPARATOR.split(items))),))
-    following = 0
-    for line in plain[position + 1 :]:
-        if not (ITEM_MARK.match(line) or line.startswith("|")):
-            break
-        following += 1
-    has_head = any(_TABLE_RULE.fullmatch(line) for line in plain[position + 1 : position + 3])
+    rest = plain[position + 1 :]
+    following = len(list(takewhile(lambda line: ITEM_MARK.match(line) or line.startswith("|"), rest)))
+    has_head = any(_TABLE_RULE.fullmatch(line) for line in rest[:2])
     return frozenset((str(following - 2 * has_head),)) if following else frozenset()

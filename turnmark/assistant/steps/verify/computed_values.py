@@ -44,14 +44,14 @@ def _shows(digits: str, after: str, values: Sequence[float]) -> bool:
         return False
     factor = _factor(digits, after)
     factors = (1, 1 / 100) if re.fullmatch(_PERCENT, after, re.IGNORECASE) else (factor,)
-    for reading in (bare.point, bare.comma):
-        if reading is None:
-            continue
-        decimals = _DECIMALS.search(digits)
-        fraction = len(decimals[1]) if decimals and isinstance(reading, float) else 0
-        if any(_is_rounded(reading * factor, factor / 10**fraction, values) for factor in factors):
-            return True
-    return False
+    decimals = _DECIMALS.search(digits)
+    fraction = len(decimals[1]) if decimals else 0
+    return any(
+        _is_rounded(reading * factor, factor / 10 ** (fraction if isinstance(reading, float) else 0), values)
+        for reading in (bare.point, bare.comma)
+        if reading is not None
+        for factor in factors
+    )
 
 
 def _factor(digits: str, after: str) -> float:
@@ -65,10 +65,8 @@ def _factor(digits: str, after: str) -> float:
 
 def _is_rounded(shown: float, unit: float, values: Sequence[float]) -> bool:
     """Return whether a shown number is one of the values, rounded to a multiple of `unit`."""
-    for value in map(abs, values):
-        error = abs(shown - value)
-        if error <= _TOLERANCE * value or (
-            error <= unit / 2 * (1 + _TOLERANCE) and error <= MAX_ROUNDING_ERROR * value
-        ):
-            return True
-    return False
+    half = unit / 2 * (1 + _TOLERANCE)
+    return any(
+        abs(shown - value) <= max(_TOLERANCE * value, min(half, MAX_ROUNDING_ERROR * value))
+        for value in map(abs, values)
+    )

@@ -49,10 +49,10 @@ def drop_dead_marks(draft: Draft) -> tuple[Draft, bool]:
     """Remove citation numbers without a source from a draft. Return the draft and whether there were any."""
     sources = range(1, len(draft.hits) + 1)
     text = with_numbers(draft.text, dict(zip(sources, sources, strict=True)))
-    steps: list[ProcedureStep] = []
-    for step in draft.procedure:
-        citations = tuple(number for number in step.citations if number in sources)
-        steps.append(step.model_copy(update={"citations": citations}))
+    steps = [
+        step.model_copy(update={"citations": tuple(number for number in step.citations if number in sources)})
+        for step in draft.procedure
+    ]
     return replace(draft, text=text, procedure=tuple(steps)), text != draft.text
 
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args
 
@@ -64,9 +65,8 @@ def missing_keywords(question: str, kind: QuestionType) -> int | None:
     """
     lower_case = " ".join(question.lower().split())
     offsets = [_offsets(lower_case, keywords) for keywords in load_type_rules()[kind].keywords]
-    for number, matches in enumerate(offsets, 1):
-        if not matches:
-            return number
+    if [] in offsets:
+        return offsets.index([]) + 1
     if len(offsets) == 2 and len(set(offsets[0]) | set(offsets[1])) < 2:
         return 2
     return None
@@ -74,10 +74,8 @@ def missing_keywords(question: str, kind: QuestionType) -> int | None:
 
 def _offsets(text: str, keywords: tuple[str, ...]) -> list[int]:
     """Return the offsets of keywords in a text; inflected forms count ("advantages", "differs")."""
-    offsets: list[int] = []
-    for word in keywords:
-        offsets += [match.start() for match in re.finditer(rf"\b{re.escape(word)}(?:s|es|ed|ent)?\b", text)]
-    return offsets
+    patterns = [rf"\b{re.escape(word)}(?:s|es|ed|ent)?\b" for word in keywords]
+    return [match.start() for pattern in patterns for match in re.finditer(pattern, text)]
 
 
 # --- the synthesis ---------------------------------------------------------------------------------------------------
@@ -137,11 +135,8 @@ class CompoundQuestions:
 
     def seeds(self, source: IndexSource, seed: int) -> Sequence[Seed]:
         """Return a seed for each passage and type. The types alternate, so any number of items is nearly balanced."""
-        seeds: list[Seed] = []
-        for passage in source.draw_passages(seed, MIN_CONTEXT_WORDS, MAX_CONTEXT_WORDS):
-            for name in self.types:
-                seeds.append(Seed(f"{len(seeds):06d}", (passage, name), name))
-        return seeds
+        starts = product(source.draw_passages(seed, MIN_CONTEXT_WORDS, MAX_CONTEXT_WORDS), self.types)
+        return [Seed(f"{number:06d}", start, start[1]) for number, start in enumerate(starts)]
 
     def make(self, attempt: Attempt) -> None:
         """See `Synthesis.make`."""

@@ -122,9 +122,7 @@ def _measure(context: JudgedTurn) -> Mapping[str, Value]:
     values_of: dict[str, Value] = {}
     for mark, predicted in context.verdicts.items():
         values_of[f"accuracy{mark}"] = float(predicted == context.good)
-        for name, values in sample_values(context.good, predicted).items():
-            if values:
-                values_of[f"{name}{mark}"] = (values[0], float(len(values)))
+        values_of |= {f"{name}{mark}": value for name, value in sample_values(context.good, predicted).items()}
         values_of[f"predicted_good{mark}"] = float(predicted)
     return values_of
 

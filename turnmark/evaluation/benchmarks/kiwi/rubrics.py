@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -140,15 +141,10 @@ def operations(previous: str, revised: str) -> tuple[Operation, ...]:
     `move`. Differences in white space do not count.
     """
     old, new = _sentences(previous), _sentences(revised)
-    blocks: list[tuple[list[str], list[str]]] = []
-    removed_counts: Counter[str] = Counter()
-    inserted_counts: Counter[str] = Counter()
-    for tag, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag != "equal":
-            blocks.append((old[a:b], new[c:d]))
-            removed_counts.update(old[a:b])
-            inserted_counts.update(new[c:d])
-    moved = removed_counts & inserted_counts
+    edits = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    blocks = [(old[a:b], new[c:d]) for tag, a, b, c, d in edits if tag != "equal"]
+    moved = Counter(chain.from_iterable(removed for removed, _ in blocks))
+    moved &= Counter(chain.from_iterable(inserted for _, inserted in blocks))
     sources, targets = Counter(moved), Counter(moved)
     changes: list[Operation] = []
     for removed, inserted in blocks:
