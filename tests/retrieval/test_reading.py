@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import closing
 from pathlib import Path
+from queue import LifoQueue
 
 import pytest
 
@@ -61,7 +62,9 @@ def test_files_are_read_in_several_processes(tmp_path, monkeypatch):
     """Each of two files waits until the other one is being read."""
     for name in ("a.eml", "b.eml"):
         (tmp_path / name).write_bytes(mail(f"This is {name}."))
-    monkeypatch.setattr(isolation, "_slots", threading.BoundedSemaphore(2))
+    monkeypatch.setattr(isolation, "_free", LifoQueue())
+    for _ in range(2):
+        isolation._free.put(None)
     both = threading.Barrier(2, timeout=60)
     names: set[str] = set()
 
