@@ -25,6 +25,18 @@ def batched(values: Iterable[V], size: int) -> Iterator[list[V]]:
         yield batch
 
 
+def join_neighbors(values: Iterable[V], join: Callable[[V, V], V | None]) -> list[V]:
+    """Return the values, each joined with the one before it unless `join(before, value)` is None."""
+    joined: list[V] = []
+    for value in values:
+        both = join(joined[-1], value) if joined else None
+        if both is None:
+            joined.append(value)
+        else:
+            joined[-1] = both
+    return joined
+
+
 def runs(values: Iterable[V], goes_on: Callable[[V, V], bool]) -> list[list[V]]:
     """Return the values in runs, in each of which `goes_on(before, value)` is true for neighbors."""
     found: list[list[V]] = []

@@ -50,7 +50,7 @@ def _take_definitions(lines: list[str]) -> tuple[list[str], dict[str, list[str]]
             kept.append(line)
             continue
         end = _end_of_note(lines, at + 1, bool(found["words"]))
-        body = [found["words"], *(_dedent(each) for each in lines[at + 1 : end])]
+        body = [found["words"], *(dedented(each) for each in lines[at + 1 : end])]
         while body and not body[-1].strip():
             body.pop()
         if found["name"] in marked and found["name"] not in notes:
@@ -78,23 +78,27 @@ def _end_of_note(lines: list[str], at: int, has_words: bool) -> int:
     return end
 
 
-def _dedent(line: str) -> str:
-    expanded = line.expandtabs(_INDENT) if line.startswith("\t") else line
-    return expanded[min(_INDENT, len(expanded) - len(expanded.lstrip())) :]
+def dedented(line: str, width: int = _INDENT) -> str:
+    """Return a line of Markdown with up to `width` columns less white space before it."""
+    words = line.lstrip()
+    return line[: len(line) - len(words)].expandtabs(_INDENT)[width:] + words
 
 
 def with_code(lines: Iterable[str]) -> Iterator[tuple[str, bool]]:
     """Yield each line of Markdown, and whether it is a line or a fence of a block of code."""
     fence = ""
     for line in lines:
-        mark = _FENCE.match(line)
-        if fence:
-            yield line, True
-            stripped = line.strip(" \t>")
-            fence = "" if stripped.startswith(fence) and not stripped.strip(fence[0]) else fence
-        else:
-            fence = mark["mark"] if mark else ""
-            yield line, bool(mark)
+        before, fence = fence, fence_after(line, fence)
+        yield line, bool(before or fence)
+
+
+def fence_after(line: str, fence: str) -> str:
+    """Return the fence of the block of code that is open after a line, given that before it; empty if none is."""
+    if not fence:
+        opening = _FENCE.match(line)
+        return opening["mark"] if opening else ""
+    stripped = line.strip(" \t>")
+    return "" if stripped.startswith(fence) and not stripped.strip(fence[0]) else fence
 
 
 def _place_notes(lines: list[str], notes: dict[str, list[str]]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from turnmark.core.grouping import join_neighbors
 from turnmark.corpora.readers.common.encoded_data import LINKED_DATA_URI, without_encoded_data
 from turnmark.corpora.readers.common.encodings import decode_or_guess
 from turnmark.corpora.readers.common.prose import Unreadable, main_heading, shorten_title, split_front_matter
@@ -21,9 +22,9 @@ from turnmark.corpora.readers.markup.site_syntax import strip_site_syntax
 from turnmark.corpora.readers.pictures.collector import (
     MarkFunction,
     PictureCollector,
+    PlacedText,
     at_block_ends,
     no_mark,
-    placed_pictures,
 )
 from turnmark.corpora.readers.pictures.links import LinkedPictures
 from turnmark.corpora.readers.registry import ProgressCallback
@@ -69,7 +70,8 @@ def parse_markdown(
         kept_variables = body == text
         body = strip_site_syntax(body, left_out, relative.lower().endswith(".mdx"), kept_variables)
     body = strip_inline(place_footnotes(_with_fields(front.fields, body)), partial(render, mark=marked), marked)
-    placed = placed_pictures(pictures, data_uris.restored(body).strip("\n") + "\n")
+    body = data_uris.restored(body).strip("\n") + "\n"
+    placed = pictures.placed(body) if pictures else PlacedText(body, ())
     body = placed.text
     parsed_blocks = tuple(blocks(body))
     headings = [
@@ -218,11 +220,8 @@ def blocks(text: str) -> Sequence[Block]:
 
 def _in_order(unsorted: list[Block]) -> list[Block]:
     """Sort blocks and drop overlapping ones: several items may begin in one line ("- 1. a")."""
-    ordered: list[Block] = []
-    for block in sorted(unsorted, key=lambda block: (block.start, block.end)):
-        if not ordered or block.start >= ordered[-1].end:
-            ordered.append(block)
-    return ordered
+    ordered = sorted(unsorted, key=lambda block: (block.start, block.end))
+    return join_neighbors(ordered, lambda before, block: before if block.start < before.end else None)
 
 
 MAX_INLINE_LENGTH = 20_000  # characters; longer paragraphs are not prose, and would be slow to parse

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 
 from turnmark.corpora.readers.markup.admonitions import BOX_KINDS, box_title
+from turnmark.corpora.readers.markup.footnotes import dedented, fence_after
 from turnmark.corpora.readers.markup.mdx import ComponentTags, constants_of, without_javascript
 from turnmark.corpora.text.word_lists import read_word_lists
 
-_FENCE = re.compile(r"[ \t]*(?:>[ \t]?)*(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)$")
 _ADMONITION = re.compile(r"(?:(?:!!!|\?\?\?\+?)[ \t]+|===[!+]?[ \t]+(?=[\"']))(?P<words>[^\n]*)$")
 _COLONS = re.compile(r":{3,}[ \t]*(?P<words>[^\n]*)$")
 _ALERT = re.compile(r"(?P<quote>(?:>[ \t]?)+)\[!(?P<kind>[\w-]+)(?:\|[^\]\n]*)?\][+-]?[ \t]*(?P<words>[^\n]*)$")
@@ -123,16 +123,10 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
         if line.strip() and not fence:
             while bodies and indent < bodies[-1]:
                 bodies.pop()
-        line = _dedent(line, 4 * len(bodies))
-        stripped = line.strip()
-        if fence:
-            closes = stripped.lstrip("> ").startswith(fence) and not stripped.lstrip("> ").strip(fence[0])
-            yield line, True
-            fence = "" if closes else fence
-            continue
-        lead = line[: len(line) - len(line.lstrip())]
-        if mark := _FENCE.match(line):
-            fence = mark["mark"]
+        line = dedented(line, 4 * len(bodies)) if bodies else line
+        stripped, lead = line.strip(), line[: len(line) - len(line.lstrip())]
+        before, fence = fence, fence_after(line, fence)
+        if before or fence:
             yield line, True
         elif mark := _ADMONITION.match(stripped):
             bodies.append(indent + 4)
@@ -145,13 +139,6 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
             yield from ((f"{quote}{title}".rstrip(), False), (quote.rstrip(), False))
         else:
             yield line, False
-
-
-def _dedent(line: str, width: int) -> str:
-    if not width:
-        return line
-    expanded = line.expandtabs(4)
-    return expanded[min(width, len(expanded) - len(expanded.lstrip())) :]
 
 
 def _marker_words(words: str) -> str:

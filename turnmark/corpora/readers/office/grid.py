@@ -268,7 +268,7 @@ class _CellBlock:
         groups = runs(self._columns(), lambda before, column: column == before + 1)
         if len(groups) < 2 or min(map(len, groups)) < 2:
             return [self]
-        ends = {self._last_row(group) for group in groups}
+        ends = {max(index for index, row in enumerate(self._grid(group)) if _filled(row)) for group in groups}
         if (len(ends) < len(groups) or max(ends) - min(ends) < 2) and not all(map(self._is_table, groups)):
             return [self]
         sides: list[_CellBlock] = []
@@ -286,9 +286,6 @@ class _CellBlock:
         names = [row[0].text for row in rows if row[0].is_words]
         is_named = len({*names}) == len(rows) > 1 and all(cell.is_words for cell in header)
         return is_named and any(cell.text and not cell.is_words for row in rows for cell in row)
-
-    def _last_row(self, columns: Sequence[int]) -> int:
-        return max((index for index, row in enumerate(self._grid(columns)) if _filled(row)), default=0)
 
     def pieces(self) -> list[str | GridTable]:
         """Return the lines as Markdown, and the table."""

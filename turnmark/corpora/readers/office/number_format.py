@@ -94,11 +94,9 @@ def _section(value: float, code: str) -> str:
 
 def _literals_around(section: str, digits: re.Match[str]) -> tuple[str, str]:
     """Return the literal text before and after the digits, e.g. a currency."""
-    sides: list[str] = []
-    for side in (section[: digits.start()], section[digits.end() :]):
-        literals = _LITERAL.sub(lambda match: match[1] or match[2] or match[3] or "", side)
-        sides.append(re.sub(r"[#0?%()@,]|-", "", literals))
-    before, after = sides
+    sides = section[: digits.start()], section[digits.end() :]
+    literals = (_LITERAL.sub(lambda match: match[1] or match[2] or match[3] or "", side) for side in sides)
+    before, after = (re.sub(r"[#0?%()@,]|-", "", literal) for literal in literals)
     return before.lstrip(), after.rstrip()
 
 

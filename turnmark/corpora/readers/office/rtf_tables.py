@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from turnmark.core.grouping import join_neighbors
+
 _MARK = re.compile(r"\\\\|\\(?P<word>trowd|cellx|cell|nestcell|row|pard|intbl)(?P<number>-?\d{1,7})?(?![a-z\d]) ?")
 _BETWEEN_ROWS = re.compile(r"(?:\\[a-z]+-?\d*|[\s{}])*")
 _MAX_EDGE_DIFFERENCE = 60  # twips (1 mm); edges that are closer belong to the same column
@@ -93,8 +95,4 @@ def _edits(table: Sequence[_RichTextRow]) -> Iterator[Edit]:
 
 def _column_edges(edges: Iterable[int]) -> list[int]:
     """Return the right edges of the columns, in twips: of edges that are closer than the limit, the leftmost."""
-    columns: list[int] = []
-    for edge in sorted(set(edges)):
-        if not columns or edge - columns[-1] > _MAX_EDGE_DIFFERENCE:
-            columns.append(edge)
-    return columns
+    return join_neighbors(sorted(edges), lambda kept, edge: kept if edge - kept <= _MAX_EDGE_DIFFERENCE else None)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pypdfium2
 from PIL import Image, ImageChops, ImageDraw
 
+from turnmark.core.grouping import join_neighbors
 from turnmark.corpora.readers.common.prose import Unreadable
 from turnmark.corpora.readers.pdf.extraction import ocr
 from turnmark.corpora.readers.pdf.extraction.page_text import placed_words, read_page
@@ -86,16 +87,14 @@ def find_marked_boxes(page: Sequence[PageWord], passage: Sequence[str]) -> list[
 
 
 def _join_boxes(boxes: Iterable[PixelBox]) -> list[PixelBox]:
-    joined: list[PixelBox] = []
-    for left, top, right, bottom in boxes:
-        if joined:
-            before = joined[-1]
-            same_line = min(bottom, before[3]) - max(top, before[1]) > 0.5 * min(bottom - top, before[3] - before[1])
-            if same_line and left >= before[0] and left - before[2] < 2 * (before[3] - before[1]):
-                joined[-1] = (before[0], min(top, before[1]), max(right, before[2]), max(bottom, before[3]))
-                continue
-        joined.append((left, top, right, bottom))
-    return joined
+    def join(before: PixelBox, box: PixelBox) -> PixelBox | None:
+        left, top, right, bottom = box
+        same_line = min(bottom, before[3]) - max(top, before[1]) > 0.5 * min(bottom - top, before[3] - before[1])
+        if not same_line or left < before[0] or left - before[2] >= 2 * (before[3] - before[1]):
+            return None
+        return before[0], min(top, before[1]), max(right, before[2]), max(bottom, before[3])
+
+    return join_neighbors(boxes, join)
 
 
 def _plain_words(text: str) -> list[str]:
@@ -129,5 +128,4 @@ def _recognized_words(page: pypdfium2.PdfPage, width: int) -> Iterator[PageWord]
 
 
 def _pixels(page: pypdfium2.PdfPage, size: tuple[int, int], box: Box) -> PixelBox:
-    corners = ((box.left, box.bottom), (box.right, box.top))
-    return box_around([device_point(page, size, x, y) for x, y in corners])
+    return box_around([device_point(page, size, x, y) for x, y in box.corners])

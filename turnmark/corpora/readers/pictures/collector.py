@@ -136,7 +136,10 @@ class PictureCollector:
         if any(picture.sha256 == sha256 for picture in self._found):
             return False
         alt = " ".join(alt.split())
-        _write_once(self.folder / f"{sha256}{encoded.suffix}", encoded.data)
+        file = self.folder / f"{sha256}{encoded.suffix}"
+        if not file.exists():
+            with part_of(file) as part:
+                part.write_bytes(encoded.data)
         self._found.append(
             Picture(
                 start=start,
@@ -253,11 +256,6 @@ def no_mark(_link: str, _alt: str) -> str:
     return ""
 
 
-def placed_pictures(collector: PictureCollector | None, text: str) -> PlacedText:
-    """Remove the marks of pictures from a text (`PictureCollector.placed`). Without a collector it has none."""
-    return collector.placed(text) if collector is not None else PlacedText(text, ())
-
-
 def picture_numbers(text: str) -> list[int]:
     """Return the numbers of the pictures whose marks are in a text."""
     return [int(found[2]) for found in _MARK.finditer(text)]
@@ -279,10 +277,3 @@ def _without_marks(line: str) -> tuple[str, list[tuple[int, int]]]:
     rest = line[at:]
     kept = "".join([*pieces, rest])
     return (kept.rstrip() if not rest.strip() else kept), marks
-
-
-def _write_once(path: Path, data: bytes) -> None:
-    """Write a picture, unless it is there already."""
-    if not path.exists():
-        with part_of(path) as part:
-            part.write_bytes(data)

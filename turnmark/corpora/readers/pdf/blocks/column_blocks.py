@@ -104,8 +104,7 @@ class ColumnReader:
         return 1
 
     def _take_heading(self, index: int, line: PdfLine, heading: Heading) -> int:
-        self._text.close()
-        self._text.end_lists()
+        self._text.end()
         texts = [item.text for item in self._items[index : index + heading.length] if isinstance(item, PdfLine)]
         whole = " ".join(texts)
         if is_box_title(whole):
@@ -118,8 +117,7 @@ class ColumnReader:
         return heading.length
 
     def _take_run_in(self, heading: RunIn) -> int:
-        self._text.close()
-        self._text.end_lists()
+        self._text.end()
         self._drafts.append(BlockDraft("heading", [(self._page, heading.texts)], heading.level))
         if heading.rest is not None:
             self._text.take(heading.rest)

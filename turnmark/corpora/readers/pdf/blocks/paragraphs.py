@@ -102,8 +102,9 @@ class Paragraphs:
         self._noting = True
         self._lines.append(line)
 
-    def end_lists(self) -> None:
-        """End all lists, because what follows, e.g. a heading, interrupts them."""
+    def end(self) -> None:
+        """Complete the open block and all lists, because what follows, e.g. a heading, interrupts them."""
+        self.close()
         self._marks.clear()
 
     def close(self) -> None:

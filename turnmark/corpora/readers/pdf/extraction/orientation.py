@@ -7,12 +7,13 @@ label in the margin, becomes a page of its own, which is read after the rest.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from statistics import median_high
 
+from turnmark.core.grouping import group_pairs, join_neighbors
 from turnmark.corpora.readers.pdf.extraction.right_to_left import as_left_to_right
 from turnmark.corpora.readers.pdf.page.boxes import HAN
 from turnmark.corpora.readers.pdf.page.geometry import MAX_SLANT_DEGREES, Box, angle_between, quadrant, slant
@@ -42,9 +43,8 @@ def as_downward(words: Sequence[DirectedWord]) -> list[DirectedWord]:
 
 def _find_stacked(words: Sequence[Word]) -> set[Word]:
     """Return the words that have another one directly above or below them."""
-    columns: defaultdict[int, list[Word]] = defaultdict(list)
-    for word in words:
-        columns[round(word.x1 / max(1.0, word.size / 2))].append(word)  # punctuation begins further right
+    # By the right edge, since punctuation begins further right.
+    columns = group_pairs((round(word.x1 / max(1.0, word.size / 2)), word) for word in words)
     stacked: set[Word] = set()
     for column in columns.values():
         column.sort(key=lambda word: -word.base)
@@ -145,14 +145,13 @@ def _turned_page(
 
 def _joined_letters(words: Iterable[Word]) -> list[Word]:
     """Join words that touch. On a page that is not upright, pdfium orders letters that are drawn one by one wrongly."""
-    joined: list[Word] = []
-    for word in sorted(words, key=lambda word: (-round(word.base), word.x0)):
-        last = joined[-1] if joined else None
-        if last and abs(last.base - word.base) < 1 and abs(word.x0 - last.x1) < _MAX_LETTER_GAP * word.size:
-            joined[-1] = replace(last, text=last.text + word.text, x1=max(last.x1, word.x1))
-        else:
-            joined.append(replace(word, spaced=True))
-    return joined
+
+    def join(last: Word, word: Word) -> Word | None:
+        touches = abs(last.base - word.base) < 1 and abs(word.x0 - last.x1) < _MAX_LETTER_GAP * word.size
+        return replace(last, text=last.text + word.text, x1=max(last.x1, word.x1)) if touches else None
+
+    by_place = sorted(words, key=lambda word: (-round(word.base), word.x0))
+    return join_neighbors((replace(word, spaced=True) for word in by_place), join)
 
 
 def _without_duplicates(words: Iterable[Word]) -> list[Word]:

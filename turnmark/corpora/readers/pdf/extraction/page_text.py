@@ -206,7 +206,9 @@ class _TextReader:
         letters = [letter_of(pdfium_calls.unicode_of(self._address, index)) for index in range(count)]
         fonts = partial(pdfium_calls.font_of, self._address)
         decoded = decode_cork(decode_symbol_codes(letters, fonts), fonts)
-        for index, letter, in_leftward_text in reading_order(decoded, self._own_edges):
+        for index, letter, in_leftward_text in reading_order(
+            decoded, lambda index: self._edges(index, self._direction_at(index))
+        ):
             if letter in _HYPHEN_MARKS and self._letters:
                 self._letters.append("-")
             elif letter in _BLANKS:
@@ -256,10 +258,6 @@ class _TextReader:
             known = pdfium.FPDFText_GetMatrix(self._text, index, ctypes.byref(matrix))
             self._direction = direction_of(matrix.a, matrix.b) if known else 0.0
         return self._direction
-
-    def _own_edges(self, index: int) -> Box:
-        """Return the box of a letter in the coordinates of its own direction."""
-        return self._edges(index, self._direction_at(index))
 
     def _edges(self, index: int, direction: float) -> Box:
         box = self._box

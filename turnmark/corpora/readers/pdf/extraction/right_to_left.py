@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 from unicodedata import bidirectional
 
+from turnmark.core.grouping import join_neighbors
 from turnmark.corpora.readers.pdf.page.geometry import Box
 from turnmark.corpora.readers.pdf.page.page_records import Rule, Word
 
@@ -112,16 +113,14 @@ def as_left_to_right(words: Sequence[Word], rules: Sequence[Rule], width: float)
 
 
 def _join_words(words: Iterable[Word], leftward: bool) -> list[Word]:
-    joined: list[Word] = []
-    for word in words:
-        if joined and _is_run(joined[-1], word, leftward):
-            last = joined[-1]
-            first, second = (last, word) if (word.x0 < last.x0) == leftward else (word, last)
-            text = f"{first.text}{' ' if word.spaced else ''}{second.text}"
-            joined[-1] = replace(last, text=text, x0=min(last.x0, word.x0), x1=max(last.x1, word.x1))
-        else:
-            joined.append(word)
-    return joined
+    def join(last: Word, word: Word) -> Word | None:
+        if not _is_run(last, word, leftward):
+            return None
+        first, second = (last, word) if (word.x0 < last.x0) == leftward else (word, last)
+        text = f"{first.text}{' ' if word.spaced else ''}{second.text}"
+        return replace(last, text=text, x0=min(last.x0, word.x0), x1=max(last.x1, word.x1))
+
+    return join_neighbors(words, join)
 
 
 def _is_run(last: Word, word: Word, leftward: bool) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -110,10 +110,12 @@ def figures_of(shapes: Sequence[DrawnShape], text: Callable[[], Sequence[PlacedL
     page = _FigurePage(shapes, lines, bounds)
     groups = [
         *_joined_groups(_group_near(page.seeds(), bounds), lines),
-        *(_Group([shape]) for shape in page.included()),
+        *(_Group([shape]) for shape in page.in_front(ShapeKind.DRAWING)),
     ]
     drawings = [page.drawing(group) for group in groups]
-    pictures = [_picture(group) for group in _group_near(page.pictures(), bounds) if _is_picture(group)]
+    pictures = [
+        _picture(group) for group in _group_near(page.in_front(ShapeKind.PICTURE), bounds) if _is_picture(group)
+    ]
     found = _merge_figures([*filter(None, drawings), *pictures])
     within = [figure._replace(box=figure.box.within(bounds)) for figure in found]
     return sorted(within, key=lambda figure: (-figure.box.top, figure.box.left))
@@ -127,17 +129,13 @@ class _FigurePage:
         self._rules = [shape.box for shape in shapes if shape.kind is ShapeKind.RULE][:_MAX_COMPARED]
         self._boxes = [shape.box for shape in shapes if shape.kind is ShapeKind.BOX][:_MAX_COMPARED]
 
-    def pictures(self) -> list[DrawnShape]:
-        """Return the pictures, without those behind the text."""
-        pictures = [shape for shape in self._shapes if shape.kind is ShapeKind.PICTURE]
-        if sum(len(line.text) for line in self._lines) <= _MAX_BACKGROUND_CHARACTERS:
-            return pictures
-        return [shape for shape in pictures if shape.box.share_of(self._bounds) < _BACKGROUND_SHARE]
-
-    def included(self) -> list[DrawnShape]:
-        """Return the drawings that were included as a whole, without those behind the text."""
-        drawings = [shape for shape in self._shapes if shape.kind is ShapeKind.DRAWING]
-        return [shape for shape in drawings if shape.box.share_of(self._bounds) < _BACKGROUND_SHARE]
+    def in_front(self, kind: Literal[ShapeKind.PICTURE, ShapeKind.DRAWING]) -> list[DrawnShape]:
+        """Return the pictures, or the drawings that were included as a whole, without those behind the text."""
+        shapes = [shape for shape in self._shapes if shape.kind is kind]
+        characters = sum(len(line.text) for line in self._lines)
+        if kind is ShapeKind.PICTURE and characters <= _MAX_BACKGROUND_CHARACTERS:
+            return shapes
+        return [shape for shape in shapes if shape.box.share_of(self._bounds) < _BACKGROUND_SHARE]
 
     def seeds(self) -> list[DrawnShape]:
         """Return the other shapes that a figure can consist of: no rules, backgrounds, bands and boxes around text."""
@@ -276,11 +274,8 @@ def _joined_groups(groups: list[_Group], lines: Sequence[PlacedLine]) -> list[_G
 def _are_separated(first: Box, second: Box, lines: Iterable[PlacedLine]) -> bool:
     """Return whether a line of text is between two boxes, or in the box around them but in neither of them."""
     whole = _bounding_box((first, second))
-    for line in lines:
-        middle = line.box.middle
-        if whole.contains(middle) and not first.contains(middle) and not second.contains(middle):
-            return True
-    return False
+    middles = (line.box.middle for line in lines)
+    return any(whole.contains(each) and not first.contains(each) and not second.contains(each) for each in middles)
 
 
 # --- which groups are figures ----------------------------------------------------------------------------------------

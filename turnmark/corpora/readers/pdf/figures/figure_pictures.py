@@ -108,19 +108,12 @@ def _draw(page: pypdfium2.PdfPage, figure: PdfFigure, shares: ShareBox) -> tuple
     return inner, image.crop(trimmed), figure
 
 
-def _content_box(image: Image.Image) -> tuple[int, int, int, int]:
-    """Return the box of a picture without its empty margin."""
+def _content_box(image: Image.Image) -> Box:
+    """Return the box of a picture without its empty margin, in pixels; its bottom is the upper edge."""
     ground = Image.new("RGB", image.size, image.getpixel((0, 0)))
+    whole = Box(0, 0, *image.size)
     found = ImageChops.difference(image, ground).getbbox()
-    if found is None:
-        return (0, 0, *image.size)
-    left, top, right, bottom = found
-    return (
-        max(0, left - _TRIM_PIXELS),
-        max(0, top - _TRIM_PIXELS),
-        min(image.width, right + _TRIM_PIXELS),
-        min(image.height, bottom + _TRIM_PIXELS),
-    )
+    return Box(*found).grown(_TRIM_PIXELS).within(whole) if found else whole
 
 
 def _shares(page: pypdfium2.PdfPage, figure: PdfFigure) -> ShareBox | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from turnmark.core.grouping import group_pairs
 from turnmark.corpora.readers.pdf.blocks.markdown_writer import PdfText
 from turnmark.corpora.readers.pdf.layout.page_layout import PageLayout
 from turnmark.corpora.readers.pdf.page.boxes import LineOrTable, PdfLine
@@ -32,10 +33,10 @@ class FigurePlaces:
 
     def __init__(self, layouts: Sequence[PageLayout], written: PdfText) -> None:
         self._written = written
-        self._items: dict[int, list[LineOrTable]] = {}
-        for layout in layouts:
-            items = [item for column in layout.columns for item in column.items]
-            self._items.setdefault(layout.page, []).extend([] if layout.aside else items)
+        upright = (layout for layout in layouts if not layout.aside)
+        self._items = group_pairs(
+            (layout.page, item) for layout in upright for column in layout.columns for item in column.items
+        )
 
     def place(self, index: int, page: PdfPage, figure: PdfFigure) -> tuple[int, str]:
         """Return the end of the block after which a figure stands, and its caption; empty if it has none.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from statistics import mode
 from typing import NamedTuple
 
 from turnmark.corpora.readers.pdf.headings.outline import Bookmark, Heading, bookmarked_headings
@@ -83,11 +83,9 @@ def _in_order(headings: Mapping[PdfLine, Heading], lines: Sequence[tuple[int, Pd
 
 def _level_offset(headings: Mapping[PdfLine, Heading]) -> int:
     """Return the difference between the level of a heading and the depth of its number."""
-    levels = Counter[int]()
-    for line, heading in headings.items():
-        if depth := numbering_depth(line.text):
-            levels[heading.level - depth] += 1
-    return levels.most_common(1)[0][0] if levels else 0
+    depths = ((heading.level, numbering_depth(line.text)) for line, heading in headings.items())
+    offsets = [level - depth for level, depth in depths if depth]
+    return mode(offsets) if offsets else 0
 
 
 def _bold_words(line: PdfLine) -> int:

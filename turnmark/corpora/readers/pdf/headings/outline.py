@@ -77,15 +77,13 @@ def bookmarked_headings(lines: Sequence[tuple[int, PdfLine]], bookmarks: Sequenc
 
 def _find(lines: Sequence[PdfLine], title: str, taken: Container[PdfLine]) -> tuple[PdfLine, int] | None:
     """Return the first line and the number of lines that contain a title; the largest if there are several."""
-    found: list[tuple[float, PdfLine, int]] = []
-    for index, line in enumerate(lines):
-        count = _length(lines[index : index + _MAX_HEADING_LINES], title) if line not in taken else 0
-        if count:
-            found.append((line.size + 0.5 * line.bold, line, count))
-    if not found:
-        return None
-    _, line, count = max(found, key=lambda each: each[0])
-    return line, count
+    lengths = (
+        (line, _length(lines[index : index + _MAX_HEADING_LINES], title))
+        for index, line in enumerate(lines)
+        if line not in taken
+    )
+    found = [(line, length) for line, length in lengths if length]
+    return max(found, key=lambda each: each[0].size + 0.5 * each[0].bold, default=None)
 
 
 def _length(lines: Sequence[PdfLine], title: str) -> int:

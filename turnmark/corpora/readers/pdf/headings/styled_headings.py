@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from statistics import mode
 from typing import NamedTuple
 
+from turnmark.core.grouping import group_pairs
 from turnmark.corpora.readers.pdf.headings.outline import Heading
 from turnmark.corpora.readers.pdf.layout.page_layout import PageLayout
 from turnmark.corpora.readers.pdf.page.boxes import LineOrTable, PdfLine, Style
@@ -48,18 +50,8 @@ MAX_SIZE_DIFFERENCE = 0.08  # of the size; smaller differences are ignored
 _MAX_LEVEL = 6
 
 
-def levels_of(styles: Iterable[Style], known: Mapping[Style, Counter[int]]) -> dict[Style, int]:
-    """Return the level, 1 to 6, of each style.
-
-    Args:
-        known: for each style of headings with known levels, the count of each level.
-    """
-    if known:
-        return _interpolated_levels({style: levels.most_common(1)[0][0] for style, levels in known.items()}, styles)
-    return _ranked_levels(styles)
-
-
 def _interpolated_levels(known: Mapping[Style, int], styles: Iterable[Style]) -> dict[Style, int]:
+    """Return the level, 1 to 6, of each style, given the usual levels of some."""
     levels = dict(known)
     deepest, smallest = max(known.values()), min(style.size for style in known)
     for style in styles:
@@ -138,11 +130,11 @@ def headings_by_style(
     """Return further headings by their style. A numbered heading gets its level from its number."""
     looks = _StyleTester(body, known)
     candidates = [found for page in pages for column in page.columns for found in looks.candidates(column.items)]
-    styles: dict[Style, Counter[int]] = {}  # levels of the known headings of each style
-    for line, heading in known.items():
-        styles.setdefault(line.style, Counter())[heading.level] += 1
-    candidates = _with_bold_ones(candidates, body, styles)
-    levels = levels_of([line.style for line, _ in candidates], styles)
+    by_style = group_pairs((line.style, heading.level) for line, heading in known.items())
+    usual = {style: mode(levels) for style, levels in by_style.items()}
+    candidates = _with_bold_ones(candidates, body, usual)
+    of_candidates = [line.style for line, _ in candidates]
+    levels = _interpolated_levels(usual, of_candidates) if usual else _ranked_levels(of_candidates)
     least: dict[Style, int] = {}  # smallest depth of the numbers of headings
     for line, _ in candidates:
         if depth := numbering_depth(line.text):
@@ -150,13 +142,13 @@ def headings_by_style(
     headings: dict[PdfLine, Heading] = {}
     for line, count in candidates:
         level, depth = levels[line.style], numbering_depth(line.text)
-        if depth and line.style not in styles:
+        if depth and line.style not in usual:
             level += depth - least[line.style]
         headings[line] = Heading(min(6, level), count)
     return headings
 
 
-def _with_bold_ones(candidates: list[_Candidate], body: Body, known: Mapping[Style, Counter[int]]) -> list[_Candidate]:
+def _with_bold_ones(candidates: list[_Candidate], body: Body, known: Mapping[Style, int]) -> list[_Candidate]:
     """Drop slightly larger candidates, such as authors or large quotations, if headings are bold."""
     if sum(line.bold for line, _ in candidates) + sum(style.bold for style in known) < _MIN_REPEATED_HEADINGS:
         return candidates

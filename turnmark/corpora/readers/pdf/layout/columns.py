@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, groupby, pairwise
 
+from turnmark.core.grouping import join_neighbors
 from turnmark.corpora.readers.pdf.page.boxes import Segment, SegmentOrTable
 from turnmark.corpora.readers.pdf.page.text_patterns import ends_sentence
 
@@ -141,6 +142,13 @@ def _flow_on(side: Sequence[SegmentOrTable]) -> bool:
     return len(lines) == len(side) and bool(goes_on) and all(goes_on)
 
 
+_RowExtent = tuple[float, float, float]  # its height, and its left and right edge
+
+
+def _joined_rows(row: _RowExtent, box: _RowExtent) -> _RowExtent | None:
+    return (row[0], min(row[1], box[1]), max(row[2], box[2])) if abs(row[0] - box[0]) <= 2 else None
+
+
 class _GutterSide:
     """Measurements of the boxes on one side of a gutter.
 
@@ -153,24 +161,18 @@ class _GutterSide:
     """
 
     def __init__(self, boxes: Sequence[SegmentOrTable]) -> None:
-        self.rows: list[float] = []
-        spans: list[tuple[float, float]] = []  # left and right edge of each row
-        boxes = sorted(boxes, key=lambda box: -box.base)
-        for box in boxes:
-            if self.rows and abs(self.rows[-1] - box.base) <= 2:
-                spans[-1] = (min(spans[-1][0], box.x0), max(spans[-1][1], box.x1))
-            else:
-                self.rows.append(box.base)
-                spans.append((box.x0, box.x1))
+        places = sorted(((box.base, box.x0, box.x1) for box in boxes), reverse=True)
+        rows = join_neighbors(places, _joined_rows)
+        self.rows = [base for base, _, _ in rows]
         right = max(box.x1 for box in boxes)
         extent = right - min(box.x0 for box in boxes)
         full = max(1.0, extent * len(self.rows))
         self.fill = sum(box.x1 - box.x0 for box in boxes) / full
-        self.reach = sum(end - start for start, end in spans) / full
+        self.reach = sum(end - start for _, start, end in rows) / full
         self.characters = sum(len(box.text) if isinstance(box, Segment) else _TABLE_CHARACTERS for box in boxes) / len(
             self.rows
         )
-        self.filled = sum(end >= right - 0.02 * extent for _, end in spans) / len(spans)
+        self.filled = sum(end >= right - 0.02 * extent for _, _, end in rows) / len(rows)
 
     @property
     def is_justified(self) -> bool:

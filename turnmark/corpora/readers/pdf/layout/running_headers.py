@@ -6,7 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from turnmark.core.grouping import runs
 from turnmark.corpora.readers.pdf.page.boxes import join_words
@@ -178,13 +178,8 @@ class _PageEdge:
 
     def _levels_of_repeated(self) -> Counter[int]:
         """Return how often rows that are on several pages occur at each level."""
-        levels = Counter[int]()
-        for page in self._rows:
-            for row in page:
-                if not self._is_repeated(row):
-                    break
-                levels.update(row.levels)
-        return levels
+        repeated = (row for page in self._rows for row in takewhile(self._is_repeated, page))
+        return Counter(level for row in repeated for level in row.levels)
 
     def _is_repeated(self, row: _MarginRow) -> bool:
         return any(self._seen[row.key, level] >= self._needed for level in row.levels)

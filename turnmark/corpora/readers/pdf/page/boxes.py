@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from turnmark.core.grouping import group_pairs, runs
+from turnmark.core.grouping import group_pairs, join_neighbors, runs
 from turnmark.corpora.readers.pdf.page.page_records import Word
 from turnmark.corpora.text.segmentation import CJK
 
@@ -192,14 +192,10 @@ _MAX_PIECES = 200  # on one page; a drawing has more
 def segments_of(words: Iterable[Word]) -> list[Segment]:
     """Join words into segments: first in drawing order, then by position, since bold words may be drawn later."""
     rows = group_pairs((round(segment.base / 2), segment) for segment in map(Segment, runs(words, follows)))
-    merged: list[Segment] = []
-    for height in sorted(rows, reverse=True):
-        for segment in sorted(rows[height], key=lambda segment: segment.x0):
-            if merged and _meets(merged[-1], segment):
-                merged[-1] = _join(merged[-1], segment)
-            else:
-                merged.append(segment)
-    return _join_raised(merged)
+    by_place = (
+        each for height in sorted(rows, reverse=True) for each in sorted(rows[height], key=lambda each: each.x0)
+    )
+    return _join_raised(join_neighbors(by_place, _joined_if_level))
 
 
 def follows(before: Word, word: Word) -> bool:
@@ -212,10 +208,11 @@ def follows(before: Word, word: Word) -> bool:
     return is_level and -0.5 * size < word.x0 - before.x1 < _MIN_CELL_GAP * size
 
 
-def _meets(first: Segment, second: Segment) -> bool:
-    """Return whether a segment begins where another ends on the same line."""
+def _joined_if_level(first: Segment, second: Segment) -> Segment | None:
+    """Return two segments as one, or None if the second does not begin where the first ends on the same line."""
     is_level = abs(first.base - second.base) < _MAX_HEIGHT_DIFFERENCE * min(first.size, second.size)
-    return is_level and -first.size < second.x0 - first.x1 < _MIN_CELL_GAP * first.size
+    meets = is_level and -first.size < second.x0 - first.x1 < _MIN_CELL_GAP * first.size
+    return _join(first, second) if meets else None
 
 
 def _join(first: Segment, second: Segment) -> Segment:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 
-from turnmark.core.grouping import group_pairs, runs
+from turnmark.core.grouping import group_pairs, join_neighbors, runs
 from turnmark.corpora.readers.pdf.page.boxes import PdfColumn, PdfLine, PdfTable, Segment, lines_of
 from turnmark.corpora.readers.pdf.page.page_records import Rule
 from turnmark.corpora.readers.pdf.tables.table_cells import align_cells, cut_segment, join_cell_lines, table_of
@@ -48,14 +48,12 @@ def find_ruled_tables(segments: Sequence[Segment], rules: Sequence[Rule]) -> tup
 
 def _merge_rules(rules: Iterable[Rule]) -> list[Rule]:
     """Join the pieces of horizontal rules that touch."""
-    merged: list[Rule] = []
-    for rule in sorted(rules, key=lambda rule: (round(rule.y0), rule.x0)):
-        last = merged[-1] if merged else None
-        if last and abs(last.y0 - rule.y0) <= 1.5 and rule.x0 <= last.x1 + _MAX_MEETING_GAP:
-            merged[-1] = last._replace(x1=max(last.x1, rule.x1))
-        else:
-            merged.append(rule)
-    return merged
+
+    def join(last: Rule, rule: Rule) -> Rule | None:
+        meets = abs(last.y0 - rule.y0) <= 1.5 and rule.x0 <= last.x1 + _MAX_MEETING_GAP
+        return last._replace(x1=max(last.x1, rule.x1)) if meets else None
+
+    return join_neighbors(sorted(rules, key=lambda rule: (round(rule.y0), rule.x0)), join)
 
 
 def _merge_vertical_rules(rules: Iterable[Rule]) -> list[Rule]:
@@ -193,11 +191,7 @@ def _is_inner(place: float, places: Sequence[float]) -> bool:
 
 def _merge_close_values(values: Iterable[float]) -> list[float]:
     """Return the values in ascending order, merging those that are closer than the width of a rule."""
-    distinct: list[float] = []
-    for value in sorted(values):
-        if not distinct or value - distinct[-1] > _MAX_MEETING_GAP:
-            distinct.append(value)
-    return distinct
+    return join_neighbors(sorted(values), lambda kept, value: kept if value - kept <= _MAX_MEETING_GAP else None)
 
 
 def _in_cells(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
+from turnmark.core.grouping import join_neighbors
 from turnmark.corpora.readers.pdf.page.boxes import PdfLine, PdfTable, Segment
 
 COLUMN_GAP = 4.0  # minimum, in points
@@ -108,15 +109,11 @@ def _are_aligned(pieces: Sequence[Segment]) -> bool:
     """Return whether most pieces of a column are aligned left, right or centered, unlike justified text."""
     if len(pieces) < 3:
         return True
-    for places in (
-        [piece.x0 for piece in pieces],
-        [piece.x1 for piece in pieces],
-        [(piece.x0 + piece.x1) / 2 for piece in pieces],
-    ):
-        usual = max(sum(abs(place - other) < 3 for other in places) for place in places)
-        if usual >= 0.55 * len(pieces):
-            return True
-    return False
+    edges = ((piece.x0, piece.x1, (piece.x0 + piece.x1) / 2) for piece in pieces)
+    return any(
+        max(sum(abs(place - other) < 3 for other in places) for place in places) >= 0.55 * len(pieces)
+        for places in zip(*edges, strict=True)
+    )
 
 
 def _joined_rows(rows: Sequence[_RowCells], breaks: Sequence[float]) -> list[_RowCells]:
@@ -124,18 +121,15 @@ def _joined_rows(rows: Sequence[_RowCells], breaks: Sequence[float]) -> list[_Ro
     gaps = [above.base - below.base for above, below in pairwise(rows)]
     least = sorted(gaps)[len(gaps) // 5] if gaps else 0.0
     by_space = _are_set_apart(rows, [gap > 1.2 * least for gap in gaps])
-    joined = list(rows[:1])
-    for row in rows[1:]:
-        above = joined[-1]
+
+    def join(above: _RowCells, row: _RowCells) -> _RowCells | None:
         gap = above.base - row.base
         near = gap <= 1.2 * least + 0.5 if by_space else gap <= 1.45 * max(row.size, 5)
         continues = by_space or (not row.texts[0] and 2 * row.filled <= len(row.texts))
         ruled = any(row.base < height < above.base for height in breaks)
-        if near and continues and not ruled:
-            joined[-1] = above.followed_by(row)
-        else:
-            joined.append(row)
-    return joined
+        return above.followed_by(row) if near and continues and not ruled else None
+
+    return join_neighbors(rows, join)
 
 
 def _are_set_apart(rows: Sequence[_RowCells], wide: Sequence[bool]) -> bool:

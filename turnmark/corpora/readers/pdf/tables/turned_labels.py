@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from turnmark.core.grouping import group_pairs, runs
+from turnmark.core.grouping import group_pairs, join_neighbors, runs
 from turnmark.corpora.readers.pdf.page.boxes import Segment, segments_of
 from turnmark.corpora.readers.pdf.page.geometry import Box
 from turnmark.corpora.readers.pdf.page.page_records import PdfPage, Word
@@ -106,11 +106,8 @@ def _row_tops(cell: Box, grid: RuleGrid) -> list[float]:
         for rule in grid[0]
         if rule.x0 - _MEETING_GAP <= cell.right < rule.x1 and cell.bottom + _MEETING_GAP < rule.y0 < cell.top
     }
-    tops: list[float] = []
-    for top in sorted({*beside, cell.top}, reverse=True):
-        if not tops or tops[-1] - top > _MEETING_GAP:
-            tops.append(top)
-    return tops
+    tops = sorted({*beside, cell.top}, reverse=True)
+    return join_neighbors(tops, lambda kept, top: kept if kept - top <= _MEETING_GAP else None)
 
 
 def _above_columns(labels: Sequence[_Label], words: Sequence[Word]) -> Iterator[list[_Label]]:
