@@ -164,10 +164,10 @@ class _Cutter:
         self.block_starts = [block.start for block in document.blocks]
         self.description_starts = [described.start for described in document.descriptions]
         self.captions = captions_of(document)
+        self.header_cost = cache(lambda header: len(tokenize(header + "\n")) if header else 0)
         self.heading = cache(self._heading)
         self.head = cache(self._head)
         self.captioned_head = cache(self._captioned_head)
-        self.header_cost = cache(self._header_cost)
 
     def _heading(self, names: tuple[str, ...]) -> tuple[str, str, int]:
         """Return title, section and their number of tokens, shortened to leave half of the passage to the text."""
@@ -179,7 +179,7 @@ class _Cutter:
             short = title[: title_tokens[title_limit][0]].rstrip() + "…"
         for head, tail in ((title, names), (title, names[-1:]), (title, ()), (short, ())):
             joined = " › ".join(filter(None, (head, *tail)))
-            cost = len(self.tokenize(joined + "\n")) if joined else 0
+            cost = self.header_cost(joined)
             if cost <= self.size // 2:
                 return head, " › ".join(tail), cost
         return "", "", 0
@@ -239,9 +239,6 @@ class _Cutter:
         headers += [head, *(clip_head(head, most) for most in _NAME_LENGTHS)]
         fitting = (header for header in headers if self.header_cost(header) <= _MAX_HEADER_SHARE * self.size)
         return next(fitting, "")
-
-    def _header_cost(self, header: str) -> int:
-        return len(self.tokenize(header + "\n")) if header else 0
 
     def count(self, start: int, end: int) -> int:
         """Return the number of tokens that begin in a range."""

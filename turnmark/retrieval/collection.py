@@ -17,6 +17,7 @@ from itertools import accumulate, pairwise, zip_longest
 from typing import Any, NamedTuple
 
 from turnmark.core.errors import RequestError
+from turnmark.core.grouping import group_pairs
 from turnmark.corpora.tables.markdown_tables import cell_bars, cells_of, row_text
 from turnmark.corpora.text.segmentation import UNSPACED_LETTER, combining_marks, fold_name
 from turnmark.corpora.types import without_continued
@@ -172,10 +173,7 @@ class Collection:
         document = None
         all_where = (*self.where, *where)
         titled = not any(condition.key in ("section", "page") for condition in all_where)
-        shown: dict[str, list[TableExcerpt]] = {}
-        for finder in self.rows:
-            for name, table in finder.shown(all_where):
-                shown.setdefault(name, []).append(table)
+        shown = group_pairs(each for finder in self.rows for each in finder.shown(all_where))
         for text in self.texts(where):
             first, document = text.document != document, text.document
             lacks_title = titled and first and text.title and not _contains_title(text.text, text.title)

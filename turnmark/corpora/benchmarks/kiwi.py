@@ -194,11 +194,7 @@ def _rating_of(value: Any, scale: Mapping[int, RevisionRating]) -> RevisionRatin
 
 def _get_first_value(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
     """Return the value of the first key that is present and neither null nor empty."""
-    for key in keys:
-        value = row.get(key)
-        if value is not None and value != "" and value != []:
-            return value
-    return None
+    return next((row[key] for key in keys if row.get(key) not in (None, "", [])), None)
 
 
 def _coarse_of(value: Any) -> CoarseType | None:

@@ -14,7 +14,7 @@ import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, repeat
 from math import inf
 from pathlib import Path
 from typing import Literal
@@ -397,12 +397,8 @@ def gather_evidence(labels: Sequence[str], rows: Iterable[tuple[Sequence[str], S
     for cells, stored in rows:
         if repeats_labels(cells, labels):
             continue
-        if stored:
-            for column, text, value in zip(columns, cells, stored, strict=False):
-                column.add(text, value)
-        else:
-            for column, text in zip(columns, cells, strict=False):
-                column.add(text)
+        for column, text, value in zip(columns, cells, stored or repeat(""), strict=False):
+            column.add(text, value)
     return columns
 
 

@@ -175,11 +175,9 @@ class _Sums:
 
     def _is_sum(self, key: tuple[int, str], number: float, tolerance: float, is_average: bool = False) -> bool:
         """Return whether a number is the sum (or average) of its column, in its own unit or in all units."""
-        for each in (key, (key[0], _ANY))[: 1 + bool(key[1])]:
-            total = self._sums.get(each, 0.0) / (self._counts[each] or 1 if is_average else 1)
-            if abs(total - number) <= tolerance * abs(number):
-                return True
-        return False
+        keys = (key, (key[0], _ANY))[: 1 + bool(key[1])]
+        totals = (self._sums.get(each, 0.0) / (self._counts[each] or 1 if is_average else 1) for each in keys)
+        return any(abs(total - number) <= tolerance * abs(number) for total in totals)
 
 
 _ANY = "\0"

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 
+from turnmark.core.grouping import group_pairs
 from turnmark.corpora.text.languages import (
     ENGLISH,
     UNSPACED_LANGUAGES,
@@ -46,12 +47,12 @@ def function_words_of(language: str) -> frozenset[str]:
 
 
 @cache
-def _languages_by_word() -> Mapping[str, tuple[str, ...]]:
-    by_word: dict[str, tuple[str, ...]] = {}
-    for language, function_words in _table().items():
-        for word in function_words - _INTERNATIONAL_WORDS if language == ENGLISH else function_words:
-            by_word[word] = (*by_word.get(word, ()), language)
-    return by_word
+def _languages_by_word() -> Mapping[str, list[str]]:
+    return group_pairs(
+        (word, language)
+        for language, function_words in _table().items()
+        for word in (function_words - _INTERNATIONAL_WORDS if language == ENGLISH else function_words)
+    )
 
 
 def _languages_eliding(word: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from turnmark.core.grouping import runs
@@ -133,10 +134,9 @@ def comparable_words(text: str) -> list[str]:
 
     A run of a script without spaces is cut into its characters, each with its marks. Full and half width do not matter.
     """
-    found: list[str] = []
-    for word in words(normalize_width(text)):
-        found += _cluster_pattern().findall(word) if SOUTHEAST_ASIAN_LETTER.search(word) else (word,)
-    return found
+    found = words(normalize_width(text))
+    cut = (_cluster_pattern().findall(each) if SOUTHEAST_ASIAN_LETTER.search(each) else (each,) for each in found)
+    return list(chain.from_iterable(cut))
 
 
 def is_latin(text: str) -> bool:

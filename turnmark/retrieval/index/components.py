@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -143,17 +144,15 @@ def _changed_files(index: StoredIndex) -> Iterator[str]:
 def _differing_documents(index: StoredIndex) -> Iterator[str]:
     """Yield a message if the passages differ from the fingerprint of all documents."""
     total = 0
-    passages: list[Passage] = []
-    for page in index.store.pages():
-        for _, content, passage in page:
+    rows = chain.from_iterable(index.store.pages())
+    for _, group in groupby(rows, key=lambda row: row[2].document):
+        passages: list[Passage] = []
+        for _, content, passage in group:
             if passage.content_hash != content:
                 yield f"{PASSAGES_FILE} is damaged: the text of {passage.id!r} differs from its hash"
                 return
-            if passages and passage.document != passages[0].document:
-                total += int(digest_of(passages), 16)
-                passages = []
             passages.append(passage)
-    total += int(digest_of(passages), 16)
+        total += int(digest_of(passages), 16)
     if f"{total % 2**256:064x}" != index.manifest.digest:
         yield f"{PASSAGES_FILE} is damaged: its passages differ from the fingerprint in manifest.json"
 

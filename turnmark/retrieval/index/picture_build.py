@@ -6,7 +6,7 @@ All files are read first, so that the number of pictures and the cost are known 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from turnmark.core.console import Progress, notify
@@ -144,9 +144,6 @@ def _place(file: str, picture: Picture) -> str:
 
 
 def _heading_above(document: Document, picture: Picture) -> str:
-    headings: Sequence[str] = [
-        document.text[block.start : block.end]
-        for block in document.blocks
-        if block.kind == "heading" and block.start < picture.start
-    ]
-    return heading_text(headings[-1]) if headings else ""
+    above = (block for block in reversed(document.blocks) if block.start < picture.start)
+    heading = next((block for block in above if block.kind == "heading"), None)
+    return heading_text(document.text[heading.start : heading.end]) if heading else ""

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from turnmark.core.errors import RequestError
+from turnmark.core.grouping import group_pairs
 from turnmark.corpora.text.analysis import unite
 from turnmark.retrieval.embedding.array_types import FloatArray, TokenIds
 from turnmark.retrieval.ranking.bm25 import BM25, TermScores, lucene_idf
@@ -116,20 +117,13 @@ def check_comparable(manifests: Sequence[Manifest]) -> None:
 
 
 def _joint_languages(manifests: Sequence[Manifest]) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for manifest in manifests:
-        counts.update(manifest.languages)
-    return dict(counts.most_common())
+    return dict(sum((Counter(manifest.languages) for manifest in manifests), Counter[str]()).most_common())
 
 
 def _joint_weights(manifests: Sequence[Manifest]) -> dict[str, RankerWeight]:
     """Return the lowest weight of each ranker: its list ranks the passages of all indexes at once."""
-    weights: dict[str, RankerWeight] = {}
-    for manifest in manifests:
-        for name, weight in manifest.weights.items():
-            if name not in weights or weight.share < weights[name].share:
-                weights[name] = weight
-    return weights
+    weights = group_pairs(each for manifest in manifests for each in manifest.weights.items())
+    return {name: min(found, key=lambda weight: weight.share) for name, found in weights.items()}
 
 
 def _made_with(manifest: Manifest) -> str:

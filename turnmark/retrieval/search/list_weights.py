@@ -70,10 +70,8 @@ def measure_weights(index: StoredIndex) -> dict[str, RankerWeight]:
         return {name: RankerWeight(share=share, mrr=0.0, n=0) for name in foreign}
     queries, texts = [left.sentence for left in sample], [left.text for left in sample]
     rows = [left.row for left in sample]
-    scores: dict[str, float] = {}
-    for name, ranks in rankers.items():
-        found = [1 / rank if rank <= MAX_RANK else 0.0 for rank in ranks(queries, texts, rows)]
-        scores[name] = float(np.mean(found))
+    found = {name: np.array(ranks(queries, texts, rows)) for name, ranks in rankers.items()}
+    scores = {name: float(np.mean(np.where(ranks <= MAX_RANK, 1 / ranks, 0.0))) for name, ranks in found.items()}
     shares = {
         name: share_of(score, scores["bm25"], _is_at_home(name, index.manifest)) for name, score in scores.items()
     }

@@ -564,12 +564,10 @@ def lock_index(folder: Path, wait: bool = False) -> Iterator[None]:
 
     lock = FileLock(folder / ".lock", timeout=-1 if wait else LOCK_SECONDS)
     try:
-        lock.acquire()
+        held = lock.acquire()
     except Timeout:
         raise TurnmarkError(
             f"index {folder.name!r} is being built by another process; wait for it, or stop it"
         ) from None
-    try:
+    with held:
         yield
-    finally:
-        lock.release()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -67,13 +67,8 @@ def delete_collection(server: ServerLocation) -> None:
     client = open_client(server)
     from chromadb.errors import NotFoundError
 
-    with _named_errors(f"the Chroma server at {server.url}"):
-        try:
-            client.delete_collection(server.name)
-        except NotFoundError:
-            return
-        finally:
-            client.close()
+    with _named_errors(f"the Chroma server at {server.url}"), closing(client), suppress(NotFoundError):
+        client.delete_collection(server.name)
 
 
 class ChromaVectors:

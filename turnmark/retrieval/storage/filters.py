@@ -157,12 +157,8 @@ def sql_tests(where: Where) -> tuple[str, list[str]]:
 
     The row has the columns of a passage. Other keys need the tables `documents` and `fields` of the passages.
     """
-    tests, values = ["1"], []
-    for condition in where:
-        test, added = _test(condition)
-        tests.append(test)
-        values += added
-    return " AND ".join(tests), values
+    tests = list(map(_test, where))
+    return " AND ".join(["1", *(test for test, _ in tests)]), [value for _, values in tests for value in values]
 
 
 def _test(condition: Condition) -> tuple[str, list[str]]:

@@ -268,9 +268,8 @@ class PassageWriter:
 
     def totals(self) -> tuple[int, int]:
         """Return the numbers of documents and of passages."""
-        documents = self.select("SELECT count(*) FROM documents")[0][0]
-        passages = self.select(f'SELECT count(*) FROM passages WHERE "gone" = {STAYS}')[0][0]
-        return int(documents), int(passages)
+        passages = f'SELECT count(*) FROM passages WHERE "gone" = {STAYS}'
+        return self.select(f"SELECT (SELECT count(*) FROM documents), ({passages})")[0]
 
     def wasted_share(self) -> float:
         """Return the share of the stored passages that are gone."""
@@ -333,12 +332,9 @@ class PassageWriter:
 
     def without_terms(self) -> list[int]:
         """Return the keys of the passages of this revision whose terms are not counted, ascending."""
-        rows = self.db.execute(
-            f'SELECT "key" FROM passages WHERE "made" = ? AND "gone" = {STAYS} AND "key" NOT IN '
-            '(SELECT "key" FROM lengths) ORDER BY "key"',
-            [self.revision],
-        )
-        return [row[0] for row in rows]
+        counted = '"key" IN (SELECT "key" FROM lengths)'
+        statement = f'SELECT "key" FROM passages WHERE "made" = ? AND "gone" = {STAYS} AND NOT {counted} ORDER BY "key"'
+        return [row[0] for row in self.db.execute(statement, [self.revision])]
 
     def language_of(self, documents: Sequence[str]) -> dict[str, str]:
         """Return document -> language."""
@@ -359,16 +355,14 @@ class PassageWriter:
         documents.sort(key=lambda row: (row[1].split("/"), row[2]))
         place_of = {row[0]: place for place, row in enumerate(documents)}
         found = self.db.execute(
-            'SELECT p."key", p."document", l."terms", d."slot", s."slot" FROM passages p INDEXED BY by_document '
+            'SELECT p."document", p."key", l."terms", coalesce(d."slot", -1), coalesce(s."slot", -1) '
+            "FROM passages p INDEXED BY by_document "
             'JOIN lengths l ON l."key" = p."key" '
             'LEFT JOIN contents d ON d."encoder" = \'dense\' AND d."hash" = p."hash" '
             'LEFT JOIN contents s ON s."encoder" = \'splade\' AND s."hash" = p."hash" '
             f'WHERE p."gone" = {STAYS}'
         )
-        values = [
-            (place_of[document], key, terms, -1 if slot is None else slot, -1 if sparse is None else sparse)
-            for key, document, terms, slot, sparse in found
-        ]
+        values = [(place_of[document], *numbers) for document, *numbers in found]
         table = np.array(values, dtype=np.int64).reshape(len(values), 5).T
         return IndexRows(*np.ascontiguousarray(table[1:, np.lexsort((table[1], table[0]))]))
 
@@ -397,8 +391,9 @@ class PassageWriter:
 
     def slots(self, encoder: str) -> int:
         """Return the number of contents that an encoder has encoded."""
-        found = self.select('SELECT max("slot") FROM contents WHERE "encoder" = ?', [encoder])
-        return 0 if found[0][0] is None else int(found[0][0]) + 1
+        return int(
+            self.select('SELECT coalesce(max("slot"), -1) + 1 FROM contents WHERE "encoder" = ?', [encoder])[0][0]
+        )
 
     def add_contents(self, encoder: str, first: int, hashes: Sequence[str], sparse: NewPostings | None = None) -> None:
         """Note that the values of some contents are in the files, from a slot on, in one transaction."""

@@ -11,11 +11,11 @@ import json
 import os
 import shutil
 from abc import ABC, abstractmethod
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from turnmark.core.errors import TurnmarkError
+from turnmark.core.grouping import group_pairs
 from turnmark.core.home import write_atomic
 from turnmark.corpora.types import DescribedPicture, Passage
 
@@ -51,11 +51,9 @@ class StoredPictures(PictureStore):
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._of: dict[str, list[DescribedPicture]] = defaultdict(list)
         with open(folder / LIST_FILE, encoding="utf-8") as lines:
-            for line in lines:
-                picture = DescribedPicture.model_validate_json(line)
-                self._of[picture.document].append(picture)
+            pictures = list(map(DescribedPicture.model_validate_json, lines))
+        self._of = group_pairs((picture.document, picture) for picture in pictures)
 
     def of_document(self, document: str) -> Sequence[DescribedPicture]:
         return self._of.get(document, ())

@@ -92,10 +92,8 @@ class TableStore:
     ) -> list[tuple[TablePart, int, StoredTable]]:
         if not where:
             return tables
-        allowed: dict[str, set[int]] = {}
-        for part in self.parts:
-            part_where = part.where_in(where)
-            allowed[part.name] = set(read_catalog(part.path, part_where)) if part_where is not None else set()
+        under = ((part, part.where_in(where)) for part in self.parts)
+        allowed = {part.name: read_catalog(part.path, each) if each is not None else {} for part, each in under}
         return [each for each in tables if each[1] in allowed[each[0].name]]
 
     @cached_property

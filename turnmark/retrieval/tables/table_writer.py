@@ -18,6 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from turnmark.core.grouping import batched
 from turnmark.corpora.tables.column_types import (
     CellValue,
     ColumnRange,
@@ -165,22 +166,18 @@ class TableWriter:
         """Insert the rows of a table, add them to its digest, and return the words of its cells that rank it."""
         words: list[str] = []
         room = MAX_RANKED_CHARACTERS if table.first_row is not None else sys.maxsize
-        batch: list[tuple[CellValue, ...]] = []
-        for cells, row in _value_rows(table):
-            batch.append(row)
-            if table.first_row is not None:
-                self._index_row(cells)
-                table.row_room = max(table.row_room, len(row_markdown(cells)) + 1)
-            if room > 0:
-                line = " ".join(cells)
-                words.append(line[:room])
-                room -= len(line)
-            if len(batch) >= _BATCH_ROWS:
-                digest.update(repr(batch).encode("utf-8", "surrogatepass"))
-                self._db.executemany(insert, batch)
-                batch = []
-        digest.update(repr(batch).encode("utf-8", "surrogatepass"))
-        self._db.executemany(insert, batch)
+        for batch in batched(_value_rows(table), _BATCH_ROWS):
+            for cells, _ in batch:
+                if table.first_row is not None:
+                    self._index_row(cells)
+                    table.row_room = max(table.row_room, len(row_markdown(cells)) + 1)
+                if room > 0:
+                    line = " ".join(cells)
+                    words.append(line[:room])
+                    room -= len(line)
+            rows = [row for _, row in batch]
+            digest.update(repr(rows).encode("utf-8", "surrogatepass"))
+            self._db.executemany(insert, rows)
         return " ".join(words)
 
     def _index_row(self, cells: Sequence[str]) -> None:
@@ -354,12 +351,9 @@ def _marked_rows(table: _TypedTable) -> Iterator[tuple[_ValueRow, bool]]:
 
 def _amounts(types: Sequence[ColumnType], row: _ValueRow) -> Amounts:
     """Return the numbers of a row that may be summed, by column and unit."""
-    found: dict[tuple[int, str], int | float] = {}
-    for at, (kind, text, value) in enumerate(zip(types, row.cells, row.values, strict=True)):
-        if kind.has_amounts and (amount := kind.amount(text, value)) is not None:
-            unit, number = amount
-            found[at, unit] = number
-    return found
+    cells = enumerate(zip(types, row.cells, row.values, strict=True))
+    amounts = ((at, kind.amount(text, value)) for at, (kind, text, value) in cells if kind.has_amounts)
+    return {(at, amount[0]): amount[1] for at, amount in amounts if amount is not None}
 
 
 def _value_rows(table: _TypedTable) -> Iterator[tuple[list[str], tuple[CellValue, ...]]]:
