@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT, Turnmark
 from tests.docs.commandline import commands, flags, parsed
-from tests.docs.pages import anchors, blocks, forms, links, name_of, pages, spans
+from tests.docs.pages import anchors, blocks, forms, links, name_of, pages, spans, tokens
 
 OWN_PAGE = {
     "serve": "docs/serve.md", "mcp": "docs/mcp.md",
@@ -57,6 +57,12 @@ def test_links_have_a_target(page: Path) -> None:
             wrong.append(f"{name_of(page)}:{line}: no {target}")
         elif anchor and anchor not in anchors(target):
             wrong.append(f"{name_of(page)}:{line}: no heading for #{anchor} in {path or 'this page'}")
+    assert not wrong
+
+
+def test_tables_are_separate() -> None:
+    """Without an empty line before it, a second table is shown as rows of the first one."""
+    wrong = [name_of(page) for page in pages() for token in tokens(page) if re.fullmatch("-{3,}", token.content)]
     assert not wrong
 
 
