@@ -140,6 +140,17 @@ def test_small_context_gets_the_best_sections_and_a_note():
     assert sum(len(hit.passage.text) for hit in more.hits) > sum(len(hit.passage.text) for hit in found.hits)
 
 
+def test_a_section_is_cut_only_if_its_continuation_is_not_shown():
+    first, second, *_ = (each.model_copy(update={"path": "d.md"}) for each in OTTERS)
+    notes = Notes(*(each.model_copy(update={"path": "d.md"}) for each in CUT))
+    for sections, mark in (((first,), "(cut: read after [1])"), ((first, second), "(cut: read after [2])")):
+        turn = Turn("Who feeds otters?", retriever=notes, generator=Room(9000))
+        prompt, _ = turn_prompt(
+            turn, understood_as(turn.message), Evidence((), hits=tuple(hits(*sections))), counts=True
+        )
+        assert [line for line in prompt[-1].content.splitlines() if line.startswith("(cut")] == [mark]
+
+
 def test_near_duplicates_are_left_out():
     text = "Boats are lent on Mondays to whoever has a licence and knows the bay and its tides."
     one, copy, other = (cut(each, name)[0] for name, each in (

@@ -131,7 +131,8 @@ def measure(name: str) -> None:
     else:
         index = Corpus(collections_named([name])[name], NoProgress()).index.parts[0]
         labeled = list(labeled_questions(index, name))
-    plan = plan_tune(TuneRequest(index=index.name, seed=SEED), ErrorCollector())
+    # A request with a model, since one without questions is refused for an index with SPLADE.
+    plan = plan_tune(TuneRequest(index=index.name, generator="model", seed=SEED), ErrorCollector())
     plan = replace(plan, choices=all_choices(SearchChoice(), late=True, follow_ups=True))
     made = draw_questions(index, MADE, SEED)
     with tempfile.TemporaryDirectory() as scratch:

@@ -12,7 +12,7 @@ import pytest
 
 from tests.retrieval import tiny
 from turnmark.core.console import NoProgress
-from turnmark.core.errors import ErrorCollector
+from turnmark.core.errors import ErrorCollector, RequestError
 from turnmark.core.home import write_atomic
 from turnmark.evaluation.tune import race
 from turnmark.evaluation.tune.contenders import Contender, find_contenders
@@ -182,6 +182,8 @@ def test_recorded_lists_rank_as_the_retriever_does_with_splade_and_a_cross_encod
     splade, cross = tiny.splade(tmp_path / "s"), tiny.cross(tmp_path / "c")
     base = f"conversational?splade={splade}"
     build_index(notes, "sparse", retriever=base)
+    with pytest.raises(RequestError, match=r"searched with SPLADE, too, .*--questions FILE"):
+        plan_tune(TuneRequest(index="sparse"), ErrorCollector())
     index = open_index("sparse")
     asked = [TuneQuestion(id=word, kind="own", message=f"Where is the {word}?", gold=()) for word in list(ASKED)[:8]]
     queries = queries_of(index, base, asked)

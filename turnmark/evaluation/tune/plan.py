@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from turnmark.core.errors import ErrorCollector
-from turnmark.core.specs import parse_spec
 from turnmark.evaluation.check.own_questions.question_file import OwnQuestion, check_documents, read_questions
 from turnmark.evaluation.tune.contenders import PRESENT, Contender
 from turnmark.evaluation.tune.rankings import (
     SearchChoice,
     all_choices,
     default_choice,
+    has_splade,
     is_tunable,
     reranker_of,
 )
@@ -49,7 +49,7 @@ class TunePlan:
         retriever = contender.retriever(self.retriever)
         choices = self.choices
         if contender.reranker:
-            choices = _choices(self.request, self.index, retriever, self.own)
+            choices = _choices(self.index, retriever, self.own)
         return replace(self, contender=contender, retriever=retriever, choices=choices)
 
     @property
@@ -68,34 +68,36 @@ def plan_tune(request: TuneRequest, errors: ErrorCollector) -> TunePlan:
     index = errors.collect(open_index, request.index) if request.index else None
     own = (errors.collect(read_questions, request.questions) if request.questions else None) or []
     if index is not None:
-        manifest = index.manifest
+        manifest, retriever = index.manifest, untuned_retriever(index)
         if manifest.embedder is None or manifest.server is not None or manifest.pending:
             command = index.build_command("conversational")
             errors.add(f"index {index.name!r}: tuning needs the vectors of all passages in files: {command}")
-        elif not is_tunable(untuned_retriever(index)):
-            errors.add(f"index {index.name!r} was built for {untuned_retriever(index)!r}; conversational can be tuned")
+        elif not is_tunable(retriever):
+            errors.add(f"index {index.name!r} was built for {retriever!r}; conversational can be tuned")
+        elif request.makes_questions and has_splade(retriever):
+            errors.add(
+                f"index {index.name!r} is searched with SPLADE, too, for which made questions do not predict those of "
+                "people: give your own with --questions FILE, or a model that writes some with --generator SPEC"
+            )
         if own:
             errors.collect(check_documents, own, [entry.document for entry in index.store.documents()])
     if request.budget is not None and not request.asks_model:
         errors.add("--budget is for questions that a model writes; name it with --generator SPEC, or leave it out")
     errors.raise_all()
     assert index is not None, "errors.raise_all() raised otherwise"
-    retriever = untuned_retriever(index)
-    choices = _choices(request, index, retriever, own)
+    choices = _choices(index, retriever, own)
     out = request.out or Path("tunes") / index.name
     return TunePlan(request, index, retriever, out, own, choices, began)
 
 
-def _choices(
-    request: TuneRequest, index: StoredIndex, retriever: str, own: Sequence[OwnQuestion]
-) -> list[SearchChoice]:
+def _choices(index: StoredIndex, retriever: str, own: Sequence[OwnQuestion]) -> list[SearchChoice]:
     """Return the configurations of a retriever over an index that are tried."""
     is_slow = reranker_of(retriever) != LATE_RERANKER
     return all_choices(
         default_choice(retriever),
         late=index.manifest.tokens or is_slow,
         follow_ups=any(one.conversation for one in own),
-        sparse="splade" in parse_spec(retriever).options and not request.makes_questions,
+        sparse=has_splade(retriever),
         few=is_slow,
     )
 

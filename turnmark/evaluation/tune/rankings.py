@@ -67,7 +67,7 @@ class SearchChoice(Record):
         """
         spec = parse_spec(base)
         tuned = {"weight": f"{self.weight:g}", "answers": f"{self.answers:g}"}
-        tuned |= {"splade_weight": f"{self.splade:g}"} if "splade" in spec.options else {}
+        tuned |= {"splade_weight": f"{self.splade:g}"} if has_splade(base) else {}
         tuned |= {"rerank_weight": f"{self.late:g}"} if self.late else {"rerank": NO_RERANKER}
         replaced = {"rerank_weight"} if self.late else {"rerank_weight", "rerank_depth", "rerank"}
         replaced |= {"rerank"} if reranker_of(base) == LATE_RERANKER else set()
@@ -80,6 +80,11 @@ def is_tunable(retriever: str) -> bool:
     spec = parse_spec(retriever)
     reranker = spec.options.get("rerank", LATE_RERANKER)
     return spec.name == "conversational" and reranker in (LATE_RERANKER, NO_RERANKER)
+
+
+def has_splade(retriever: str) -> bool:
+    """Return whether a default retriever fuses the list of a sparse encoder, too."""
+    return "splade" in parse_spec(retriever).options
 
 
 def reranker_of(retriever: str) -> str:

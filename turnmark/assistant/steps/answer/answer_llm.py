@@ -137,17 +137,22 @@ def _extents(turn: Turn, sections: Sequence[Passage], reads_on: bool) -> list[st
     """
     first = {section.document: section for section in sections if turn.retriever and section.path}
     documents = {name: turn.retriever.neighbors(section) for name, section in first.items()} if turn.retriever else {}
+    shown = {(section.document, section.start) for section in sections}
     return [
-        _extent(section, documents.get(section.document, ()), number if reads_on else 0)
+        _extent(section, documents.get(section.document, ()), number if reads_on else 0, shown)
         for number, section in enumerate(sections, 1)
     ]
 
 
-def _extent(passage: Passage, document: Sequence[Passage], number: int) -> str:
+def _extent(passage: Passage, document: Sequence[Passage], number: int, shown: Collection[tuple[str, int]]) -> str:
     after = next((each for each in document if each.start >= passage.end), None)
     if document and document[0].start >= passage.start and after is None:
         return "(whole document)"
-    if after is None or without_continued(after.section) != without_continued(passage.section):
+    if (
+        after is None
+        or (after.document, after.start) in shown
+        or without_continued(after.section) != without_continued(passage.section)
+    ):
         return ""
     return f"(cut: read after [{number}])" if number else "(cut)"
 
