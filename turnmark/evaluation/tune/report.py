@@ -26,19 +26,17 @@ KIND_TEXTS = {
 def show_forecast(expected: TuneForecast, console: Console) -> None:
     """Print what tuning would take."""
     minutes = max(1, round(expected.seconds / 60))
+    contenders = ", ".join(map(str, expected.contenders))
+    also = f", also with {contenders}" if contenders else ""
     console.print(
         rich_line(
-            f"{expected.index}: {expected.configurations} configurations{_with_contenders(expected)}, measured on "
-            f"about {expected.questions} questions, take about {minutes} min. Nothing was changed."
+            f"{expected.index}: {expected.configurations} configurations{also}, measured on about "
+            f"{expected.questions} questions, take about {minutes} min. Nothing was changed."
         ),
         soft_wrap=True,
     )
     if expected.left_out:
         console.print(rich_line(expected.left_out), soft_wrap=True)
-
-
-def _with_contenders(expected: TuneForecast) -> str:
-    return "".join(f", and those with {contender}" for contender in expected.contenders)
 
 
 def show_result(result: TuneResult, console: Console) -> None:
