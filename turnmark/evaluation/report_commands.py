@@ -68,8 +68,7 @@ def report_command(
     if rate is not None:
         from turnmark.evaluation.report.rating_page import write_rating
 
-        all_runs = [run for folder in stored for run in folder.runs]
-        written.append(write_rating(all_runs, rate))
+        written.append(write_rating([run for folder in stored for run in folder.runs], rate))
     if as_json:
         print_json(_report_json(stored))
         return

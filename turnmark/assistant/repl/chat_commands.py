@@ -418,8 +418,7 @@ def show_help(chat: TerminalChat, _: str) -> None:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", max_width=max(12, chat.console.width * 2 // 5))
     for name, command in COMMANDS.items():
-        usage = f"{name} {command.arguments}".strip()
-        table.add_row(Text(usage), Text(command.summary))
+        table.add_row(Text(f"{name} {command.arguments}".strip()), Text(command.summary))
     chat.console.print(table)
     chat.say(KEY_HELP)
 

@@ -188,8 +188,7 @@ def open_steps(forms: Mapping[str, str]) -> Steps:
     Args:
         forms: step -> name of its form.
     """
-    only_built_in = all(form in STEPS[step] for step, form in forms.items())
-    available = STEPS if only_built_in else all_forms()
+    available = STEPS if all(form in STEPS[step] for step, form in forms.items()) else all_forms()
     steps: dict[str, Any] = {}
     for step, form in forms.items():
         target = form.removeprefix(PYTHON_PREFIX) if form.startswith(PYTHON_PREFIX) else available[step][form].target

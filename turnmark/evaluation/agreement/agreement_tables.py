@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from turnmark.core.plural import count_phrase
 from turnmark.evaluation.agreement.measurement import Agreement, Estimate, Subset, Systems
 from turnmark.evaluation.benchmark_files import benchmark_files
 from turnmark.evaluation.report.overview import ReportSection
@@ -33,8 +34,7 @@ def read_printed_statistics() -> dict[str, Any]:
 def describe_agreement(agreement: Agreement) -> ReportSection:
     """Return agreement as a section of a report."""
     raters = "rated by people" if agreement.properties else "of runs"
-    plural = "s" if len(agreement.systems) > 1 else ""
-    systems = f"{len(agreement.systems)} system{plural}"
+    systems = count_phrase(len(agreement.systems), "system")
     conversations = f"{agreement.conversations} {name_clusters(count=agreement.conversations)}"
     # The file has the systems and properties of the paper's values.
     has_printed_systems = set(read_printed_statistics()["table_6"]) <= set(agreement.systems)
@@ -78,21 +78,15 @@ def _means(agreement: Agreement, printed: bool) -> Table:
 
 def _annotators(agreement: Agreement, printed: bool) -> Table:
     """Return a table of the agreement of three raters, with a row for each property."""
-    heads = ["answers", "not three", "a point", "three", "two", "agree", "alpha"]
-    if printed:
-        heads.append("printed")
+    heads = ["answers", "not three", "a point", "three", "two", "agree", "alpha", *["printed"] * printed]
     rows = []
     for name, item in agreement.annotators.items():
         cells = [str(item.n), str(item.fewer), f"{item.point:g}", f"{item.absolute:.3f}"]
         cells += [f"{item.two_equal:.3f}", f"{item.agreeing:.3f}", _optional(item.alpha)]
-        if printed:
-            cells.append(_optional(read_printed_statistics()["agreement"].get(name)))
+        cells += [_optional(read_printed_statistics()["agreement"].get(name))] * printed
         rows.append(ReportRow((name, *cells)))
         if item.alpha_ci95 is not None:
-            interval_cells = [""] * 6 + [_bounds(item.alpha_ci95)]
-            if printed:
-                interval_cells.append("")
-            rows.append(ReportRow(("95% interval", *interval_cells), "below"))
+            rows.append(ReportRow(("95% interval", *[""] * 6, _bounds(item.alpha_ci95), *[""] * printed), "below"))
     legend = (
         "three, two: share with that many equal ratings; agree: three, or two and the third one point off "
         f"({read_printed_statistics()['agreement_source']}); alpha: Krippendorff's, interval",
@@ -102,36 +96,27 @@ def _annotators(agreement: Agreement, printed: bool) -> Table:
 
 def _correlations(agreement: Agreement, subset: Subset, printed: bool) -> Table:
     """Return a table of every correlation of a subset, with the printed ones of figure 4 and Table 7 if asked for."""
-    heads = ["n", "Spearman", "95% interval", "weighted", "95% interval"]
-    if printed:
-        heads.append("printed")
+    heads = ["n", "Spearman", "95% interval", "weighted", "95% interval", *["printed"] * printed]
     columns = make_columns(["metric"], heads)
     rows: list[ReportRow] = []
     of_subset = [item for item in agreement.correlations if item.subset == subset]
     for name, systems in dict.fromkeys((item.against, item.systems) for item in of_subset):
-        label = name if systems == "all" else f"{name}, {systems}"
-        rows.append(make_group(label, columns))
+        rows.append(make_group(name if systems == "all" else f"{name}, {systems}", columns))
         printed_values = _printed_correlations(name, subset, systems) if printed else {}
         for item in of_subset:
             if (item.against, item.systems) == (name, systems):
-                cells = [str(item.n)]
-                cells += [_rho(item.plain), _interval(item.plain)]
-                cells += [_rho(item.weighted), _interval(item.weighted)]
-                if printed:
-                    cells.append(_format_printed(printed_values.get(item.metric)))
-                rows.append(ReportRow((item.metric, *cells), "below"))
-        for metric, value in printed_values.items():
-            if metric not in agreement.metrics:
-                rows.append(ReportRow((metric, *["-"] * 5, _format_printed(value)), "below"))
+                cells = [cell for of in (item.plain, item.weighted) for cell in (_rho(of), _interval(of))]
+                cells += [_format_printed(printed_values.get(item.metric))] * printed
+                rows.append(ReportRow((item.metric, str(item.n), *cells), "below"))
+        not_measured = {metric: value for metric, value in printed_values.items() if metric not in agreement.metrics}
+        rows += [ReportRow((name, *["-"] * 5, _format_printed(value)), "below") for name, value in not_measured.items()]
     return Table(f"Spearman over {subset} tasks", columns, tuple(rows), tight=True, narrow=printed)
 
 
 def _printed_correlations(name: str, subset: Subset, systems: Systems) -> dict[str, float]:
     """Return metric -> printed correlation: Table 7 for win rates, figure 4 for the others; empty: not printed."""
-    printed_for = ("answerable and partial", "without the reference")
-    if name == "win-rate":
-        printed_for = ("all", "all")
-    if (subset, systems) != printed_for:
+    of_win_rate, of_others = ("all", "all"), ("answerable and partial", "without the reference")
+    if (subset, systems) != (of_win_rate if name == "win-rate" else of_others):
         return {}
     correlations: dict[str, float] = read_printed_statistics()["correlations"].get(name, {})
     return correlations
@@ -195,9 +180,7 @@ def _interval(item: Estimate | None) -> str:
 
 
 def _bounds(interval: tuple[float, float] | None) -> str:
-    if interval is None:
-        return "-"
-    return "-".join(map(_two_digits, interval)).replace("0.", ".")
+    return "-" if interval is None else "-".join(map(_two_digits, interval)).replace("0.", ".")
 
 
 def _two_digits(value: float) -> str:

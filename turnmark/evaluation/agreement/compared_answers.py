@@ -10,6 +10,7 @@ import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from turnmark.core.errors import ErrorCollector, RequestError
@@ -37,7 +38,6 @@ class ComparedAnswer:
 
     Attributes:
         ratings: property -> one rating for each person.
-        reference: property -> the median of the raters.
         scores: metric -> value.
     """
 
@@ -46,8 +46,15 @@ class ComparedAnswer:
     text: str
     answerability: str | None = None
     ratings: dict[str, tuple[float, ...]] = field(default_factory=dict)
-    reference: dict[str, float] = field(default_factory=dict)
     scores: dict[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def reference(self) -> dict[str, float]:
+        """Property -> the median of the raters; `FANC_MEAN` -> the harmonic mean of the four."""
+        medians = {name: float(statistics.median(values)) for name, values in self.ratings.items()}
+        if all(name in medians for name in ANSWER_PROPERTIES):
+            medians[FANC_MEAN] = statistics.harmonic_mean([medians[name] for name in ANSWER_PROPERTIES])
+        return medians
 
     @property
     def conversation(self) -> str:
@@ -124,25 +131,13 @@ def _add_pages(files: Sequence[Path], rows: Rows) -> None:
     rating_files = [path for path in files if is_ratings(path)]
     for key in filter(is_key, files):
         rated_list, problems = read_rated_answers(key, rating_files)
-        answers: list[ComparedAnswer] = []
-        for rated in rated_list:
-            answer = ComparedAnswer(rated.task, rated.system, rated.text, answerability=rated.answerability)
-            answers.append(_rate(answer, rated.ratings))
+        answers = [ComparedAnswer(*rated) for rated in rated_list]
         rows.problems += problems
         _add_properties(rows, [name for answer in answers for name in answer.reference])
         rows.points |= dict.fromkeys((*ANSWER_PROPERTIES, "rating"), 1.0) | {"win-rate": 50.0}
         rows.systems |= {answer.system: answer.system for answer in answers}
         rows.answers += answers
         rows.sources += [key.name, *(path.name for path in rating_files)]
-
-
-def _rate(answer: ComparedAnswer, ratings: Mapping[str, Sequence[float]]) -> ComparedAnswer:
-    """Set an answer's ratings, their medians, and the harmonic mean of the four; return the answer."""
-    answer.ratings = {name: tuple(values) for name, values in ratings.items()}
-    answer.reference = {name: float(statistics.median(values)) for name, values in ratings.items()}
-    if all(name in answer.reference for name in ANSWER_PROPERTIES):
-        answer.reference[FANC_MEAN] = statistics.harmonic_mean([answer.reference[name] for name in ANSWER_PROPERTIES])
-    return answer
 
 
 def _add_properties(rows: Rows, names: Sequence[str]) -> None:
@@ -164,11 +159,11 @@ def _add_evaluation(content: HumanEvaluation, name: str, rows: Rows) -> None:
             canonical_id(rated.task),
             rated.model,
             rated.response,
-            answerability=content.tasks[rated.task].answerability,
-            scores=dict(rated.scores),
+            content.tasks[rated.task].answerability,
+            {name: tuple(by.values()) for name, by in rated.ratings.items() if name in content.people},
+            dict(rated.scores),
         )
-        ratings = {name: list(by.values()) for name, by in rated.ratings.items() if name in content.people}
-        rows.answers.append(_rate(answer, ratings))
+        rows.answers.append(answer)
 
 
 def _normalize(text: str) -> str:
@@ -218,8 +213,7 @@ def _add_scores(run: StoredRun, name: str, rows: Rows) -> None:
     existing = {metric for answer, _ in matched for metric in answer.scores}
     for answer, values in matched:
         for metric, value in values.items():
-            score_name = f"{metric} ({name})" if metric in existing else metric
-            answer.scores[score_name] = value
+            answer.scores[f"{metric} ({name})" if metric in existing else metric] = value
     rows.sources.append(name)
     rows.notes.append(f"{name}: its answers match those of {system} on {len(matched)} of {tasks} shared tasks")
 

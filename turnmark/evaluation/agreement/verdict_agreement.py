@@ -106,9 +106,7 @@ def _majority_preference(answer: ComparedAnswer) -> str | None:
         return None
     rating, most = counts[0]
     is_tie = len(counts) > 1 and counts[1][1] == most
-    if most < 2 or is_tie:
-        return None
-    return _BETTER.get(rating)
+    return None if most < 2 or is_tie else _BETTER.get(rating)
 
 
 def _base(metric: str) -> str:

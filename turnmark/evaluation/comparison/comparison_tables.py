@@ -75,8 +75,7 @@ def describe(comparison: RunComparison, metrics: int, apart: bool = False) -> Re
             breakdowns.append(replace(table, title=f"{table.title}: {name}"))
     differences = [_differences(comparison, index) for index in other_runs]
     # In the tables of the paper, each run is over all of its samples.
-    papers = paper_tables(_summaries(comparison))
-    details = fold_tables((*breakdowns, *papers))
+    details = fold_tables((*breakdowns, *paper_tables(_summaries(comparison))))
     return ReportSection(
         _headline(comparison),
         (_runs(comparison), *differences, *details, _tabulate_changed_samples(comparison)),

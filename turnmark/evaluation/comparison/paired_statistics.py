@@ -157,12 +157,12 @@ class PairedStatistics:
 
     def compare(self, chosen: Bools) -> dict[str, MetricComparison]:
         """Compare every metric over the chosen samples, (samples,); `correct` adds the corrected p."""
-        tested: list[tuple[str, _PairedMetric, Difference]] = []
-        for metric, pairs in self._pairs.items():
-            for pair in pairs:
-                difference = pair.subtract(chosen, self._clusters)
-                if difference is not None:
-                    tested.append((metric, pair, difference))
+        tested = [
+            (metric, pair, difference)
+            for metric, pairs in self._pairs.items()
+            for pair in pairs
+            if (difference := pair.subtract(chosen, self._clusters)) is not None
+        ]
         differences = [difference for _, _, difference in tested]
         tests = permutation_tests(differences, PERMUTATION_SEED)
         changes: dict[str, list[Change]] = {}

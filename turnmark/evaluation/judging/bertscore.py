@@ -168,9 +168,7 @@ def bert_k_precision(bert: Bert, answer: str, passages: Sequence[str]) -> float 
     None if no passage has text. The published values also compare with single passages, not with their union.
     """
     texts = [text for text in passages if text.strip()]
-    if not texts:
-        return None
-    return max(precision for precision, _ in bert.score([answer] * len(texts), texts))
+    return max(precision for precision, _ in bert.score([answer] * len(texts), texts)) if texts else None
 
 
 def rb_alg(recall: float, rouge_l: float, k_precision: float) -> float:

@@ -221,9 +221,7 @@ def _meant(case: Case, embedded: SentenceVectors) -> float:
 def _evidence(case: Case, embedded: SentenceVectors) -> float:
     """Return the best cosine of the question with a passage sentence: low if no passage is about the question."""
     question = strip_inline_markdown(case.question)
-    if not words(question):
-        return 0.0
-    return embedded.nearest([question], case.passages or ())[0]
+    return embedded.nearest([question], case.passages or ())[0] if words(question) else 0.0
 
 
 def _reference_coverage(case: Case, embedded: SentenceVectors) -> float:
@@ -248,6 +246,4 @@ def weighted_mean(parts: Sequence[str], values: Sequence[float]) -> float:
     """Return the mean of the parts' values, weighted by their numbers of words, or 0 without parts."""
     sizes = [len(words(part)) for part in parts]
     total = sum(sizes)
-    if not total:
-        return 0.0
-    return sum(size * value for size, value in zip(sizes, values, strict=True)) / total
+    return sum(size * value for size, value in zip(sizes, values, strict=True)) / total if total else 0.0

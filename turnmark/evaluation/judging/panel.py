@@ -8,7 +8,7 @@ several judges grade a reply, the median of their numbers or the majority of the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from statistics import median
 from typing import Any
@@ -345,7 +345,7 @@ def _shorten(text: str, limit: int) -> str:
 
 
 def panel_agreement(
-    rubric: Rubric, judges: Sequence[str], cases: Iterable[Mapping[str, Outcome]], clusters: Sequence[str] = ()
+    rubric: Rubric, judges: Sequence[str], cases: Sequence[Mapping[str, Outcome]], clusters: Sequence[str] = ()
 ) -> Panel:
     """Return the agreement of the judges over many cases, their means and failures.
 
@@ -353,24 +353,19 @@ def panel_agreement(
         cases: judge -> outcome, for each case.
         clusters: the bootstrap cluster of each case; if it is empty, no confidence interval is computed.
     """
-    units: list[list[float | str | None]] = []
-    values: dict[str, list[tuple[float, float]]] = {name: [] for name in judges}
-    failed = dict.fromkeys(judges, 0)
-    for case in cases:
-        unit: list[float | str | None] = []
-        for name in judges:
-            outcome = case[name]
-            failed[name] += outcome.status == "failed"
-            if outcome.value is not None:
-                values[name].append((outcome.value, outcome.weight))
-            unit.append(outcome.label if rubric.values is not None else outcome.value)
-        units.append(unit)
+    outcomes = {name: [case[name] for case in cases] for name in judges}
+    values = {
+        name: [(each.value, each.weight) for each in given if each.value is not None]
+        for name, given in outcomes.items()
+    }
+    rated = [[each.value if rubric.values is None else each.label for each in given] for given in outcomes.values()]
+    units = list(zip(*rated, strict=True))
     cluster_numbers = np.unique(clusters, return_inverse=True)[1] if clusters else None
     alpha = alpha_statistic(units, rubric.level, cluster_numbers)
-    means: dict[str, float | None] = dict.fromkeys(judges)
-    for name, pairs in values.items():
-        if pairs:
-            means[name] = sum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs)
+    means = {
+        name: sum(value * weight for value, weight in pairs) / sum(weight for _, weight in pairs) if pairs else None
+        for name, pairs in values.items()
+    }
     rated_by_several = [unit for unit in units if sum(value is not None for value in unit) > 1]
     return Panel(
         judges=tuple(judges),
@@ -381,5 +376,5 @@ def panel_agreement(
         n=len(rated_by_several),
         means=means,
         judged={name: len(pairs) for name, pairs in values.items()},
-        failed=failed,
+        failed={name: sum(each.status == "failed" for each in given) for name, given in outcomes.items()},
     )

@@ -87,9 +87,7 @@ class RatingScale(Record):
         if match is None or (match[2] is not None and float(match[2]) != self.high):
             return None
         value = float(match[1])
-        if not self.low <= value <= self.high:
-            return None
-        return Verdict(label=f"{value:g}", value=value)
+        return Verdict(label=f"{value:g}", value=value) if self.low <= value <= self.high else None
 
 
 class Verdict(Record):

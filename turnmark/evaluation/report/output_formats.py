@@ -117,10 +117,8 @@ def _split(table: Table, width: int) -> list[Table]:
     name_columns = [index for index, column in enumerate(table.columns) if not column.number]
     number_columns = [index for index, column in enumerate(table.columns) if column.number]
     widths = {index: _value_width(table, index) + gap for index in number_columns}
-    rooms: list[int] = []
-    for limit in _NAME_WIDTHS:
-        names_width = sum(_name_width(table, index, limit) + gap for index in name_columns)
-        rooms.append(width - names_width + gap)
+    names_widths = (sum(_name_width(table, index, limit) + gap for index in name_columns) for limit in _NAME_WIDTHS)
+    rooms = [width - names_width + gap for names_width in names_widths]
     if any(sum(widths.values()) <= room for room in rooms):
         return [table]
     room = rooms[0]
@@ -181,8 +179,7 @@ def _head(column: Column, previous: Column | None) -> Text:
     """Return the head of a column of values: a shared heading only once, the variant on a separate line."""
     lines = column.name.replace("[", "\n[", 1).split("\n")
     if column.over:
-        repeats = previous is not None and previous.over == column.over
-        lines.insert(0, "" if repeats else column.over)
+        lines.insert(0, "" if previous is not None and previous.over == column.over else column.over)
     return Text("\n").join(map(rich_line, lines))
 
 
@@ -294,8 +291,7 @@ def as_latex(table: Table, run: str = "") -> str:
                 lines.append(r"\midrule")
             lines.append(rf"\multicolumn{{{width}}}{{l}}{{\textbf{{{escape_latex(row.cells[0])}}}}} \\")
         else:
-            bold = row.kind == "ours"
-            lines.append(_latex_row(row.cells, r"\textbf{%s}" if bold else "%s"))
+            lines.append(_latex_row(row.cells, r"\textbf{%s}" if row.kind == "ours" else "%s"))
     title = f"{table.title} ({run})" if run else table.title
     caption = " ".join([title, *table.lines])
     lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape_latex(caption)}}}", r"\end{table}", ""]

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from turnmark.core.plural import count_phrase
 from turnmark.evaluation.records import Summary
 from turnmark.evaluation.report import tables
 from turnmark.evaluation.report.finished_runs import RunCollection, StoredRun, distinct_names, why_not_done
@@ -120,7 +121,7 @@ def overview(stored: Sequence[RunCollection]) -> ReportSection | None:
         return None
     warnings = [line for _, summary in runs for line in tables.warnings(summary)]
     return ReportSection(
-        "1 run" if len(runs) == 1 else f"{len(runs)} runs",
+        count_phrase(len(runs), "run"),
         (_all_runs(runs, left_out), *tables_together(runs)),
         warnings=tuple(dict.fromkeys(warnings)),
         run=stored[0].path if len(stored) == 1 else None,
@@ -145,5 +146,4 @@ def name_runs(stored: Sequence[RunCollection]) -> list[tuple[str, StoredRun]]:
     """Name every run after its folder, with as many parent folders as make the names distinct."""
     runs = [run for folder in stored for run in folder.runs]
     min_parts = [2 if folder.several else 1 for folder in stored for _ in folder.runs]
-    names = distinct_names([run.path for run in runs], min_parts)
-    return list(zip(names, runs, strict=True))
+    return list(zip(distinct_names([run.path for run in runs], min_parts), runs, strict=True))

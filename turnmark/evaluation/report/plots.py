@@ -80,9 +80,7 @@ def _printable_value(value: Any) -> Any:
     """Remove control characters from a value that the template writes; called before escaping."""
     from markupsafe import Markup
 
-    if isinstance(value, str) and not isinstance(value, Markup):
-        return make_printable(value)
-    return value
+    return make_printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 _EDGE_PERCENT = 2.0  # percent of the width left free on each side, so that a dot at the end is complete

@@ -175,9 +175,7 @@ def _passage(passage: SeenPassage) -> str:
     if passage.text is None:
         return f"{passage.title or passage.id}: the text is not known"
     text = _full_text(passage.text)
-    if not passage.title or text.startswith(passage.title):
-        return text
-    return f"{passage.title}\n{text}"
+    return text if not passage.title or text.startswith(passage.title) else f"{passage.title}\n{text}"
 
 
 def _full_text(text: Text) -> str:

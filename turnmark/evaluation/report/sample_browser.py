@@ -226,8 +226,7 @@ def samples_json(runs: Sequence[tuple[str, StoredRun]], limit: int = 1_700_000) 
         limit: maximum bytes of UTF-8; exceeded only if even the shortest texts do not fit.
     """
     pool = _Pool()
-    page_runs = [_run(name, run, pool) for name, run in runs]
-    payload = _json({"passages": pool.passages, "runs": page_runs})
+    payload = _json({"passages": pool.passages, "runs": [_run(name, run, pool) for name, run in runs]})
     size = len(payload.encode("utf-8"))
 
     def texts(level: int) -> str:

@@ -318,11 +318,7 @@ def judges(summary: Summary) -> Table:
         metric = summary.metrics.get(name)
         shown = metric.shown if metric else DEFAULT_STYLE
         for index, judge in enumerate(panel.judges):
-            counts = (
-                str(panel.judged.get(judge, "-")),
-                str(panel.failed.get(judge, 0)),
-                str(metric.n if metric else 0),
-            )
+            counts = map(str, (panel.judged.get(judge, "-"), panel.failed.get(judge, 0), metric.n if metric else 0))
             # The rule and the agreement of the panel are shown only in its first row.
             panel_cells = ("", "") if index else (panel.rule, alpha)
             judge_cells = (with_snapshots(judge, panel.answered), shown.text(panel.means.get(judge)))

@@ -58,8 +58,7 @@ class LiveAnswers:
         """See `AnswerSource.collect`."""
         load, work = ("index", "search") if plan.task.retrieves else ("load", "generate")
         began = time.perf_counter()
-        retrievers = open_retrievers(plan, folder) if pending else {}
-        task = plan.task.using(open_assistant(plan), retrievers)
+        task = plan.task.using(open_assistant(plan), open_retrievers(plan, folder) if pending else {})
         if pending and self.open_answerer is None:
             load_models(plan, task)
         loaded = time.perf_counter()

@@ -296,9 +296,7 @@ def _judge(fact: PublishedFact, ran: RunFacts) -> Iterator[tuple[str, str]]:
 def _same_judge(published_name: str, judge: str, ran: RunFacts) -> bool:
     """Return whether a judge is the published model, by its name or by the only snapshot that answered for an alias."""
     snapshots = ran.answered.get(judge, ())
-    if len(snapshots) > 1:
-        return False
-    return model_key(published_name) in map(model_key, (judge, *snapshots))
+    return len(snapshots) <= 1 and model_key(published_name) in map(model_key, (judge, *snapshots))
 
 
 def _judges(ran: RunFacts, metric: str) -> tuple[str, ...]:

@@ -277,8 +277,7 @@ class ScoreTally:
             statistic, n = area(chosen), int(chosen.sum())
             by_repeat = self._by_repeat(area, chosen, repeats[ranked])
             counts = _Counts(statistic, n, repeats=by_repeat) if statistic else _Counts(None, 0, not_applicable=n)
-            first_sample = int(ranked[chosen][0])
-            areas.append((first_sample, name, counts))
+            areas.append((int(ranked[chosen][0]), name, counts))
         areas.sort(key=lambda area: area[0])
         for _, name, counts in areas:
             yield name, counts

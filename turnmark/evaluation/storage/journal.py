@@ -140,9 +140,7 @@ class Journal(Generic[K, R]):
     def get(self, key: K) -> R | None:
         """Return the last record of a key, or None if there is no record."""
         offset = self._offsets.get(key)
-        if offset is None:
-            return None
-        return self._kind.model_validate_json(self._line(offset))
+        return None if offset is None else self._kind.model_validate_json(self._line(offset))
 
     @property
     def unfinished(self) -> int:

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from turnmark.core.home import write_atomic
+from turnmark.core.plural import count_phrase
 from turnmark.core.record import Record
 from turnmark.core.untrusted import valid_text
 from turnmark.corpora.text.segmentation import count_words
@@ -272,7 +273,7 @@ class SynthFolder(OutputFolder[SynthManifest]):
             count = len(journal.problems)
             if count:
                 numbers = ", ".join(str(problem.line) for problem in journal.problems[:5])
-                lines = "1 line" if count == 1 else f"{count} lines"
+                lines = count_phrase(count, "line")
                 yield f"{lines} of {name} cannot be read and were left out (line {numbers}): correct or delete them"
 
     def stash(self, seed: str, items: Sequence[SynthItem], rejects: Sequence[Reject]) -> None:

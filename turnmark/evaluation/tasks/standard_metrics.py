@@ -32,9 +32,7 @@ def says_unknown(context: Case) -> bool:
 
     The rules read the raw reply, with its citation marks.
     """
-    if context.decision is None:
-        return refusal_extent(context.raw) == "yes"
-    return context.decision == "unknown"
+    return refusal_extent(context.raw) == "yes" if context.decision is None else context.decision == "unknown"
 
 
 def cut_lead(passages: Sequence[str], length: int) -> str:
@@ -108,9 +106,7 @@ def _precision(context: Case) -> Mapping[str, Value]:
 
 
 def _without_precision(context: Case) -> str:
-    if _is_unspaced(context):
-        return f"{NO_WORDS}: see k_precision[unicode]"
-    return NO_PASSAGES
+    return f"{NO_WORDS}: see k_precision[unicode]" if _is_unspaced(context) else NO_PASSAGES
 
 
 def _lead(context: Case) -> Mapping[str, Value]:

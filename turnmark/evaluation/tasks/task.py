@@ -271,9 +271,7 @@ class Task(ABC):
 
     def target(self, item: Item) -> Mapping[str, Any] | None:
         """Return the fields of a sample that answers an item with its reference, or None if there is no reference."""
-        if not item.reference.strip():
-            return None
-        return {"query": item.question, "prediction": item.reference}
+        return {"query": item.question, "prediction": item.reference} if item.reference.strip() else None
 
     def search(self, run: RunFolder, open_corpus: Callable[[str], Retriever]) -> Mapping[str, float]:  # noqa: ARG002
         """Make all samples by batches of searches; called instead of `answer` if `batched`.

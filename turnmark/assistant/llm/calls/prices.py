@@ -60,8 +60,7 @@ def price_of(spec: str, prices: Mapping[str, Price]) -> Price | None:
     except RequestError:
         return prices.get(spec)
     without_options = replace(parsed, options={})
-    without_url = replace(without_options, url="")
-    keys = (str(parsed), str(without_options), str(without_url), parsed.argument)
+    keys = (str(parsed), str(without_options), str(replace(without_options, url="")), parsed.argument)
     return next((prices[key] for key in keys if key and key in prices), None)
 
 

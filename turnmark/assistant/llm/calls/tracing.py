@@ -194,6 +194,5 @@ def _find_provider() -> Any:
     }
     # The provider is not set for the whole process: other libraries would then send their spans through it.
     provider = TracerProvider(resource=Resource.create(attributes))
-    exporter = OTLPSpanExporter(timeout=EXPORT_TIMEOUT_SECONDS)
-    provider.add_span_processor(BatchSpanProcessor(exporter))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=EXPORT_TIMEOUT_SECONDS)))
     return provider

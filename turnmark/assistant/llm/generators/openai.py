@@ -328,14 +328,10 @@ class OpenAIGenerator(ConfiguredGenerator):
         with self._faults.converted():
             listed: Any = await self._client.with_options(max_retries=0).get("/models", cast_to=object)
         rows = field_of(listed, "data")
-        for row in rows if isinstance(rows, list) else []:
-            if len(rows) > 1 and field_of(row, "id") != self._model:
-                continue
-            for name in _CONTEXT_FIELDS:
-                length = field_of(row, name)
-                if isinstance(length, int) and length > 0:
-                    return length
-        return None
+        rows = rows if isinstance(rows, list) else []
+        own = rows if len(rows) == 1 else [row for row in rows if field_of(row, "id") == self._model]
+        lengths = (field_of(row, name) for row in own for name in _CONTEXT_FIELDS)
+        return next((length for length in lengths if isinstance(length, int) and length > 0), None)
 
 
 def _fold_system_messages(chat: list[dict[str, Any]]) -> list[dict[str, Any]]:

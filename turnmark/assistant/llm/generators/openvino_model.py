@@ -74,8 +74,7 @@ class LocalModel:
         if self._pipeline is not None:
             return
         try:
-            folder = self.path if self.path.is_dir() else convert(self.path)
-            self._pipeline = _pipeline(folder)
+            self._pipeline = _pipeline(self.path if self.path.is_dir() else convert(self.path))
             self._tokenizer = self._pipeline.get_tokenizer()
         except (RuntimeError, OSError) as error:
             raise GeneratorError("unavailable", f"{self.path} cannot be loaded: {_first_line(error)}") from None

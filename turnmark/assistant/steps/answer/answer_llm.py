@@ -245,8 +245,7 @@ def procedure_in(text: str) -> tuple[ProcedureStep, ...]:
     paragraphs_below: list[list[str]] = []
     for position, item in enumerate(items):
         end = items[position + 1].start if position + 1 < len(items) else len(text)
-        is_heading = text[item.start] == "#"
-        paragraphs_below.append(_paragraphs(text[item.end : end]) if is_heading else [])
+        paragraphs_below.append(_paragraphs(text[item.end : end]) if text[item.start] == "#" else [])
     if paragraphs_below:  # text after the list does not belong to its last step
         most = max(map(len, paragraphs_below[:-1]), default=0)
         paragraphs_below[-1] = paragraphs_below[-1][:most]

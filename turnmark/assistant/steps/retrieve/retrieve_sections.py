@@ -24,6 +24,7 @@ from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.understand_rules import insert_topic, topic_terms, understand, with_topic
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.assistant.wording.phrases import defined_subject
+from turnmark.core.grouping import runs
 from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.segmentation import words
@@ -80,8 +81,7 @@ def conversation_query(
     languages: tuple[str, ...] = (),
 ) -> Query:
     """Return the query of a turn without a model, which `--query assistant` measures."""
-    understood = understand(history, message, languages)
-    return turn_query(understood, history, message, languages)
+    return turn_query(understand(history, message, languages), history, message, languages)
 
 
 class SingleSearch:
@@ -440,13 +440,8 @@ def group_sources(read: Sequence[Hit], documents: Mapping[str, Sequence[Passage]
     names = list(dict.fromkeys(hit.passage.document for hit in read))
     # id of a passage -> position in its document
     positions = {passage.id: at for name in names for at, passage in enumerate(documents.get(name, ()))}
-    sources: list[list[Hit]] = []
-    for hit in sorted(read, key=lambda hit: (names.index(hit.passage.document), hit.passage.start)):
-        if sources and _follows(hit.passage, sources[-1][-1].passage, positions):
-            sources[-1].append(hit)
-        else:
-            sources.append([hit])
-    return sources
+    ordered = sorted(read, key=lambda hit: (names.index(hit.passage.document), hit.passage.start))
+    return runs(ordered, lambda before, hit: _follows(hit.passage, before.passage, positions))
 
 
 def _follows(passage: Passage, before: Passage, positions: Mapping[str, int]) -> bool:

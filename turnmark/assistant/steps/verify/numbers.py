@@ -169,15 +169,11 @@ def _unit_at(text: str, start: int) -> tuple[str, int]:
     """Return the unit whose name begins here, and where the name ends; "" and `start` if there is none."""
     names = _unit_of_name()
     if _UNSPACED.match(text, start):
-        for length in range(MAX_UNIT_CHARACTERS, 0, -1):
-            if unit := names.get(text[start : start + length].lower()):
-                return unit, min(start + length, len(text))
-        return "", start
-    words = _unit_words().match(text, start)
-    for end in () if words is None else (words.end(), words.end(1)):
-        if unit := names.get(text[start:end].lower()):
-            return unit, end
-    return "", start
+        ends: Iterable[int] = range(min(start + MAX_UNIT_CHARACTERS, len(text)), start, -1)
+    else:
+        words = _unit_words().match(text, start)
+        ends = () if words is None else (words.end(), words.end(1))
+    return next(((names[unit], end) for end in ends if (unit := text[start:end].lower()) in names), ("", start))
 
 
 def _unit_after(text: str, end: int) -> tuple[str, int]:

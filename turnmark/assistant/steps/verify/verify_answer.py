@@ -128,19 +128,15 @@ def judge_parts(
     lines = [claim.text for claim in claims]
     # An answer that cannot answer a part says so.
     complete = not draft.unstated and not any(is_refusal(piece.text) for piece in spaced_sentences(draft.text))
-    parts: list[SubQuestion] = []
-    for question, positions in zip(questions, match_sentences(questions, lines, embed), strict=True):
-        answer = " ".join(lines[position] for position in positions)
-        parts.append(SubQuestion(text=question, answered=complete or bool(positions), answer=answer))
-    return parts
+    found = [" ".join(map(lines.__getitem__, matched)) for matched in match_sentences(questions, lines, embed)]
+    return [
+        SubQuestion(text=question, answered=complete or bool(answer), answer=answer)
+        for question, answer in zip(questions, found, strict=True)
+    ]
 
 
 def is_valid_procedure(steps: Sequence[ProcedureStep]) -> bool:
     """Return whether a procedure has at least two steps, all of them different, cited, and on one line."""
-    texts: set[str] = set()
-    for step in steps:
-        text = " ".join(step.step.lower().split()).rstrip(" .!")
-        if not text or "\n" in step.step.strip() or not step.citations:
-            return False
-        texts.add(text)
-    return len(texts) >= 2 and len(texts) == len(steps)
+    texts = [" ".join(step.step.lower().split()).rstrip(" .!") for step in steps]
+    are_valid = all(step.citations and "\n" not in step.step.strip() for step in steps) and all(texts)
+    return are_valid and len(texts) == len(set(texts)) >= 2

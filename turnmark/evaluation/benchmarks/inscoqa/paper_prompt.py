@@ -131,9 +131,7 @@ def _read_strictly(reply: str) -> InsCoQAReply | None:
     answer = reply[answer_heading.end() : steps_heading.start()].strip()
     lines = [line for line in reply[steps_heading.end() :].splitlines() if line.strip()]
     steps = _in_one_line(lines[0].strip()) if len(lines) == 1 else _one_per_line(lines)
-    if not answer or not steps or not all(steps):
-        return None
-    return InsCoQAReply(answer, steps)
+    return InsCoQAReply(answer, steps) if answer and steps and all(steps) else None
 
 
 def _one_per_line(lines: list[str]) -> tuple[str, ...]:

@@ -135,9 +135,7 @@ def labels_by_rules(turn: KiwiTurn) -> TurnLabels:
 
 def seeks_information(turn: KiwiTurn, labels: TurnLabels) -> bool:
     """Return whether an instruction seeks information, as its user ticked it or, without a tick, by its fine type."""
-    if turn.coarse:
-        return turn.coarse == "information-seeking"
-    return labels.instruction in INFORMATION_TYPES
+    return turn.coarse == "information-seeking" if turn.coarse else labels.instruction in INFORMATION_TYPES
 
 
 # --- by rules --------------------------------------------------------------------------------------------------------

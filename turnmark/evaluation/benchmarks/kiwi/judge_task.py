@@ -265,8 +265,7 @@ def _prompt(
     examples = list(reversed(examples))
     texts_of_examples = [_texts(session, turn) for session, turn in examples]
     texts_of_turn = _texts(task.session, task.turn)
-    all_texts = [text for texts in (*texts_of_examples, texts_of_turn) for text in texts.values()]
-    tag = fence_tag(*all_texts)
+    tag = fence_tag(*(text for texts in (*texts_of_examples, texts_of_turn) for text in texts.values()))
     if prompt.bare:
         heads, rating_head, separator = _PRINTED_HEADS, "# Rating of the Updated answer:\n", "\n"
     else:

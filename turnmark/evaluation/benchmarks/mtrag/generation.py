@@ -412,16 +412,12 @@ class Mtrag(Task):
         score, key = -sample.confidence, (turn.task.id, sample.repeat)
         if turn.hidden:
             confidence = self._visible_confidence.pop(key, None)
-            if confidence is None:
-                return {}
-            return {"hidden.auroc": [(False, -confidence), (True, score)]}
+            return {} if confidence is None else {"hidden.auroc": [(False, -confidence), (True, score)]}
         first_passages = {context.document_id for context in sample.contexts[:MAX_PAIR_RANK]}
         if self.options.counterfactual and first_passages & self._relevant_of(turn.task):
             self._visible_confidence[key] = sample.confidence
         positive = unknown_label(turn.task.answerability)
-        if positive is None:
-            return {}
-        return {"unknown.auroc": (positive, score)}
+        return {} if positive is None else {"unknown.auroc": (positive, score)}
 
     def found(self, item: Item) -> Sample:
         if self.setting == "reference" or self._live:

@@ -28,6 +28,7 @@ from turnmark.assistant.types import Search, Usage
 from turnmark.core.console import shown_progress
 from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.flags import flag_of, flags_of
+from turnmark.core.grouping import batched
 from turnmark.core.home import file_sha256, write_atomic
 from turnmark.core.untrusted import one_line
 from turnmark.corpora.benchmarks import mtrag
@@ -190,8 +191,7 @@ class Retrieval(Task):
         if data is not None:
             self._ids = self._select(data, errors)
             if not request.scoring:
-                domains_of_queries = set(self._ids.values())
-                data = bench.only_domains(data, domains_of_queries.intersection(self.domains))
+                data = bench.only_domains(data, set(self._ids.values()).intersection(self.domains))
                 self.corpora = errors.collect(bench.find_corpora, data.source.root, data.qrels) or {}
                 label_notes = errors.collect(bench.label_notes, self.corpora, data.qrels) or []
         errors.raise_all()
@@ -417,8 +417,7 @@ def _search(
 ) -> None:
     with shown_progress() as progress:
         progress.start(f"searching {one_line(domain)}", len(pending))
-        for start in range(0, len(pending), BATCH_SIZE):
-            batch = pending[start : start + BATCH_SIZE]
+        for batch in batched(pending, BATCH_SIZE):
             began = time.perf_counter()
             results = retriever.search([query for _, query in batch], length)
             seconds = (time.perf_counter() - began) / len(batch)

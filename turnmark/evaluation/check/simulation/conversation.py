@@ -90,8 +90,7 @@ def phrase_by_rules(user: SimulatedUser) -> WordMessage:
     chance = random.Random(user.id)
 
     def phrase(move: AgendaMove, goal: UserGoal, _: Sequence[Message]) -> str:
-        language = language_of(" ".join(goal.sentences))
-        phrases = _phrases().get(language) or _phrases()["en"]
+        phrases = _phrases().get(language_of(" ".join(goal.sentences))) or _phrases()["en"]
         words = goal.heading
         if move == "opening":
             known = [*content_words(goal.heading)[:OPENING_WORDS], *content_words(goal.title)]
