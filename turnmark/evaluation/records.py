@@ -333,10 +333,6 @@ class PublishedRow(PublishedFigures):
             raise ValueError("a row is either comparable or says why not")
         return self
 
-    def differs_in(self, metric: str) -> tuple[str, ...]:
-        """Return the aspects in which the figure of a metric differs from ours; empty if it is comparable."""
-        return self.differs_by_metric.get(metric, self.differs)
-
 
 class Panel(Record):
     """The judges of one metric, and their agreement."""

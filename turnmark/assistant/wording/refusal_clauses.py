@@ -12,7 +12,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 
 from turnmark.assistant.wording.phrases import fold
@@ -47,12 +47,12 @@ class RefusalParts:
             for part, words in parts.items():
                 text = text.replace(f"{{{part}}}", words)
             parts[name] = text
-        self._parts = parts
+        self._parts = {**parts, "beginnings": f"{parts['conditions']}|{parts['clauses']}"}
         self._named = frozenset(row)
 
     def may_refuse(self, folded: str) -> bool:
         """Return whether a folded text has a negation, without which nothing is a refusal."""
-        return self._has("not" if "not" in self._named else "whole", folded)
+        return self._has(folded, "not" if "not" in self._named else "whole")
 
     def lacks(self, sentence: str, opens: bool = False) -> bool:
         """Return whether a sentence says that something is missing.
@@ -91,47 +91,35 @@ class RefusalParts:
             if self._leaves_out(text, first=number == 0):
                 yield ""
                 continue
-            cut = self._inner_beginnings.search(text, 1)
+            cut = self._pattern("beginnings").search(text, 1)
             yield text[: cut.start()].rstrip() if cut else text
 
     def _leaves_out(self, text: str, first: bool) -> bool:
-        return bool(self._begins_condition.match(text) or (not first and self._begins_clause.match(text)))
+        return bool(self._begins("conditions").match(text) or (not first and self._begins("clauses").match(text)))
 
     def _refuses(self, clause: str) -> bool:
-        if not clause or len(clause) > MAX_CLAUSE_CHARACTERS or self._has("duties", clause):
+        if not clause or len(clause) > MAX_CLAUSE_CHARACTERS or self._has(clause, "duties"):
             return False
-        if self._has("whole", clause):
+        if self._has(clause, "whole"):
             return True
-        if not self._has("not", clause):
+        if not self._has(clause, "not"):
             return False
-        told = self._has("states", clause) or self._has("facts", clause)
-        if self._has("sources", clause) and told:
+        told = self._has(clause, "states", "facts")
+        if told and self._has(clause, "sources"):
             return True
-        if not (told or self._has("found", clause)):
-            return False
-        return self._has("within", clause) or self._has("about", clause)
+        return (told or self._has(clause, "found")) and self._has(clause, "within", "about")
 
-    def _has(self, field: str, clause: str) -> bool:
-        return self._pattern(field).search(clause) is not None
+    def _has(self, clause: str, *fields: str) -> bool:
+        return any(self._pattern(field).search(clause) for field in fields)
 
     @cache  # noqa: B019
     def _pattern(self, field: str) -> re.Pattern[str]:
-        return re.compile(self._bounded(self._parts[field]))
+        words = rf"(?:{self._parts[field]})"
+        return re.compile(rf"(?:^|(?<= )){words}(?= |$)" if self._spaced else words)
 
-    def _bounded(self, words: str) -> str:
-        return rf"(?:^|(?<= ))(?:{words})(?= |$)" if self._spaced else rf"(?:{words})"
-
-    @cached_property
-    def _begins_condition(self) -> re.Pattern[str]:
-        return re.compile(rf"(?:{self._parts['conditions']})" + ("(?= |$)" if self._spaced else ""))
-
-    @cached_property
-    def _begins_clause(self) -> re.Pattern[str]:
-        return re.compile(rf"(?:{self._parts['clauses']})" + ("(?= |$)" if self._spaced else ""))
-
-    @cached_property
-    def _inner_beginnings(self) -> re.Pattern[str]:
-        return re.compile(self._bounded(f"{self._parts['conditions']}|{self._parts['clauses']}"))
+    @cache  # noqa: B019
+    def _begins(self, field: str) -> re.Pattern[str]:
+        return re.compile(rf"(?:{self._parts[field]})" + ("(?= |$)" if self._spaced else ""))
 
     @staticmethod
     def _fold(text: str) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from turnmark.assistant.llm.calls.ledger import Ledger, with_cost
@@ -121,19 +121,15 @@ class JudgeCalls:
         """Return the last judgment under a key, or None if there is no such judgment."""
         return self._judgments.get(key)
 
+    @cached_property
     def silent(self) -> frozenset[str]:
-        """Return the rubrics that failed on some replies and scored none with a label to condition on."""
+        """The rubrics that failed on some replies and scored none with a label to condition on."""
         return frozenset(name for name, cases in self._asked.items() if self._gave_nothing(cases))
 
     def _gave_nothing(self, cases: Iterable[tuple[str, ...]]) -> bool:
-        failed = False
-        for keys in cases:
-            statuses = {judgment.status if (judgment := self.stored(key)) else "failed" for key in keys}
-            if "failed" in statuses:  # if one judge failed, the panel has failed
-                failed = True
-            elif "scored" in statuses:
-                return False
-        return failed
+        of_cases = [{judgment.status if (judgment := self.stored(key)) else "failed" for key in keys} for keys in cases]
+        failed = ["failed" in statuses for statuses in of_cases]  # if one judge failed, the panel has failed
+        return any(failed) and not any("scored" in of_cases[at] for at, each in enumerate(failed) if not each)
 
     def unasked(self, key: str, judge: Judge) -> Outcome:
         """Return the failed outcome of a case that a judge was not asked about."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from statistics import median
 from typing import Any
 
@@ -89,18 +88,14 @@ class Judging(JudgeCalls):
             failure = idk.reason if idk.status == "failed" else ""
             scores.append(accuracy(case.answerability, idk.label, failure, judge, name, about))
             for score in to_condition:
-                silent = score.metric in self._silent
+                silent = score.metric in self.silent
                 scores.append(condition_score(score, case.answerability, idk.label, judge, name, idk.reason, silent))
         return [*scores, *self._underspecified(scores, case.answerability)]
-
-    @cached_property
-    def _silent(self) -> frozenset[str]:
-        return self.silent()
 
     def _underspecified(self, scores: Sequence[Score], answerability: str | None) -> list[Score]:
         """Return further scores of a benchmark that grades whether replies to underspecified tasks ask back."""
         verdict = next((score for score in scores if score.metric == ASKS_BACK), None)
-        return with_underspecified(scores, answerability, verdict, self._silent) if verdict else []
+        return with_underspecified(scores, answerability, verdict, self.silent) if verdict else []
 
     def _unjudged(self, sample: Sample, measured: Sequence[Score]) -> list[Score]:
         """Return the scores of a sample without a case: not applicable if it was skipped, otherwise failed."""

@@ -71,11 +71,6 @@ def digest(prompt: Prompt) -> str:
     return _hash_text("".join(_normalize_text(prompt).split()))
 
 
-def letters_digest(prompt: Prompt) -> str:
-    """Return 16 digits of a SHA-256 over a prompt's letters and digits, for prompts that exist only in print."""
-    return _hash_text("".join(filter(str.isalnum, _normalize_text(prompt))))
-
-
 def _normalize_text(prompt: Prompt) -> str:
     text = "".join(_PLACEHOLDER.sub(r"{\1}", section) for _, section in prompt.sections)
     return unicodedata.normalize("NFKC", text).translate(_QUOTES).casefold()
@@ -97,7 +92,8 @@ def find_origin(names: Iterable[str], directory: Path | None) -> str:
         return ""
     for name in names:
         prompt = JUDGES.load(name, directory)
-        digests = {digest(prompt), letters_digest(prompt)}
+        letters = "".join(filter(str.isalnum, _normalize_text(prompt)))  # for prompts that exist only in print
+        digests = {digest(prompt), _hash_text(letters)}
         if not prompt.own or digests.isdisjoint(prompt_facts().papers.get(name, ())):
             return OWN
     return OFFICIAL

@@ -362,7 +362,7 @@ def _differs(
             row = rows.get(_key(value.fact)) if value and value.fact else None
             if value is None or row is None:
                 continue
-            aspects = dict.fromkeys(row.differs_in(value.metric))
+            aspects = dict.fromkeys(row.differs_by_metric.get(value.metric, row.differs))
             every.setdefault(index, {}).update(aspects)
             if _find_metric(summary, cell) is not None:
                 shared.setdefault(index, {}).update(aspects)

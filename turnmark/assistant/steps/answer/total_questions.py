@@ -270,7 +270,8 @@ class _TotalReader:
             asked = asked._replace(keys=keys or tuple(texts)[:MAX_SHOWN_KEYS], grouped=repeats and not numbers)
         elif keys:
             return None
-        numbers = numbers or [column for column in self.table.columns if _adds_up(column)]
+        numeric = (column for column in self.table.columns if column.type in _NUMBERS)
+        numbers = numbers or [column for column in numeric if not _IDENTIFIER.search(column.label)]
         kind = "sum" if asked.kind == "count" else asked.kind
         if len(numbers) > 1:
             return asked._replace(kind=kind, choices=tuple(numbers))
@@ -297,7 +298,3 @@ class _TotalReader:
             f"SELECT count(DISTINCT {name}) < count(*) FROM {self.table.name} WHERE {TOTAL_COLUMN} = 0"
         )
         return bool(result.rows[0][0])
-
-
-def _adds_up(column: TableColumn) -> bool:
-    return column.type in _NUMBERS and not _IDENTIFIER.search(column.label)
