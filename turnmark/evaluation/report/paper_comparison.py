@@ -252,8 +252,7 @@ def _make_cell(system: _System, cell: Slot, domains: set[str]) -> _PaperCell | N
         return _find_published(system.facts, cell, domains)
     cell = cell.model_copy(update={"variant": cell.variant or system.baseline})
     for summary in system.ours:
-        measured = _find_metric(summary, cell)
-        if measured is not None:
+        if measured := _find_metric(summary, cell):
             name, metric = measured
             judge = cell.variant or judges_of(summary, name)
             return _PaperCell(_text(cell, metric.mean or 0.0), samples_of(name, metric), judge)
@@ -266,14 +265,13 @@ def _find_metric(summary: Summary, cell: Slot) -> tuple[str, MetricSummary] | No
     if not cell.ours or cell.setting not in (None, summary.setting) or cell.query not in (None, query_of(summary)):
         return None
     metrics = _part(summary, cell.part)
-    for expected in cell.metrics:
-        for name, metric in metrics.items():
-            fits = name == expected
-            if variant:
-                fits = _variant(name) == variant and strip_tags(name) == expected
-            judge = variant or judges_of(summary, name)
-            if fits and metric.mean is not None and (cell.judge is None or model_key(judge) == model_key(cell.judge)):
-                return name, metric
+    for expected, (name, metric) in product(cell.metrics, metrics.items()):
+        fits = name == expected
+        if variant:
+            fits = _variant(name) == variant and strip_tags(name) == expected
+        judge = variant or judges_of(summary, name)
+        if fits and metric.mean is not None and (cell.judge is None or model_key(judge) == model_key(cell.judge)):
+            return name, metric
     return None
 
 
@@ -310,12 +308,13 @@ def _find_published(known: Sequence[PublishedFact], cell: Slot, domains: set[str
     """
     if cell.variant:
         return None
-    fitting: list[tuple[PublishedFact, str]] = []
-    for fact in known:
-        if _is_over(fact, cell, domains):
-            for name in cell.metrics:
-                if name in fact.metrics and cell.judge in (None, *fact.instruments[name].judges):
-                    fitting.append((fact, name))
+    fitting = [
+        (fact, name)
+        for fact, name in product(known, cell.metrics)
+        if name in fact.metrics
+        and cell.judge in (None, *fact.instruments[name].judges)
+        and _is_over(fact, cell, domains)
+    ]
     if not fitting:
         return None
     fact, name = max(fitting, key=lambda pair: (_is_rerun_over(pair[0], domains), len(pair[0].domains)))

@@ -290,11 +290,8 @@ def _sample(
     pool: _Pool,
 ) -> dict[str, Any]:
     add, add_if_any = pool.add, pool.add_if_any
-    reasons: dict[int, int] = {}
-    for index, name in enumerate(metric_names):
-        score = measured.get(name)
-        if score is not None and score.reason:
-            reasons[index] = add(score.reason)
+    scored = ((index, measured.get(name)) for index, name in enumerate(metric_names))
+    reasons = {index: add(score.reason) for index, score in scored if score and score.reason}
     reason = ": ".join(filter(None, (sample.kind, sample.reason)))
     history = browsed.history if browsed else ()
     question = browsed.question if browsed and browsed.question.text else sample.query or ""
@@ -333,10 +330,9 @@ def _phase_seconds(sample: Sample, phases: TextIndex) -> list[float | None]:
     """Return the seconds of each phase, in the order of the phases known so far."""
     if not sample.timings:
         return []
-    seconds: dict[str, float] = {}
-    for phase, value in sample.timings.items():
-        phases.add(make_printable(phase))
-        seconds[make_printable(phase)] = _number(value)
+    seconds = {make_printable(phase): _number(value) for phase, value in sample.timings.items()}
+    for phase in seconds:
+        phases.add(phase)
     return [seconds.get(phase) for phase in phases]
 
 

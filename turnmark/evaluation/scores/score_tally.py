@@ -185,7 +185,7 @@ class ScoreTally:
         for dimension, values in self._parts.items():
             breakdowns[dimension] = {}
             for value, samples in sorted(values.items()):
-                in_headline = array("I", (sample for sample in samples if sample in headline))
+                in_headline = array("I", filter(headline.__contains__, samples))
                 breakdowns[dimension][value] = self._summarize(in_headline or samples)
         return breakdowns
 
@@ -199,9 +199,8 @@ class ScoreTally:
         # With too few clusters both bounds are the statistic itself, and reports say that there is no interval.
         of_statistics = zip(statistics.items(), bounds, strict=True)
         ci95 = {name: bound or (statistic.value, statistic.value) for (name, statistic), bound in of_statistics}
-        metrics: Metrics = {}
-        for name, count in counts.items():
-            metrics[name] = MetricSummary(
+        metrics = {
+            name: MetricSummary(
                 mean=count.statistic.value if count.statistic else None,
                 ci95=ci95.get(name),
                 n=count.n,
@@ -212,6 +211,8 @@ class ScoreTally:
                 spread=_spread(count.repeats),
                 shown=self._style(name, headline),
             )
+            for name, count in counts.items()
+        }
         for name, (value, n) in derive(metrics, partial(self._pairs, indices)).items():
             metrics[name] = MetricSummary(
                 mean=value, ci95=(value, value), n=n, failed=0, not_applicable=0, clusters=0,

@@ -358,8 +358,7 @@ _ONE_PICTURE = re.compile(
 
 def refuses_pictures(words: str) -> bool:
     """Return whether an error says that a model or its server takes no pictures at all."""
-    if _ONLY_TEXT.search(words) or re.search(r"at most 0\b.{0,20}image", words, re.IGNORECASE):
-        return True
-    if re.search(r"unknown variant.{0,5}image_url|mmproj|not a multi-?modal", words, re.IGNORECASE):
+    of_servers = r"at most 0\b.{0,20}image|unknown variant.{0,5}image_url|mmproj|not a multi-?modal"
+    if _ONLY_TEXT.search(words) or re.search(of_servers, words, re.IGNORECASE):
         return True
     return bool(_PICTURE.search(words) and _NEGATION.search(words) and not _ONE_PICTURE.search(words))

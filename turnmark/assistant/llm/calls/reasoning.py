@@ -146,11 +146,8 @@ def _is_boundary(text: str, mark: re.Match[str]) -> bool:
     if before[-1:] in tuple(_QUOTES) or after[:1] in tuple("`\"'”’.,;:)"):
         return False
     line_before, line_after = before.rpartition("\n")[2].strip(), after.partition("\n")[0].strip()
-    if not line_before or not line_after:
-        return True
-    if not before[-1].isspace() or not after[0].isspace():
-        return True
-    return before.rstrip()[-1] in _ENDS_OF_SENTENCES
+    is_inline = line_before and line_after and before[-1].isspace() and after[0].isspace()
+    return not is_inline or before.rstrip()[-1] in _ENDS_OF_SENTENCES
 
 
 def _without_blocks(text: str) -> tuple[str, list[str]]:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cache
-from itertools import chain
+from itertools import chain, compress
 from pathlib import Path
 from typing import Literal
 
@@ -149,13 +149,9 @@ def operations(previous: str, revised: str) -> tuple[Operation, ...]:
     changes: list[Operation] = []
     for removed, inserted in blocks:
         removed_only = [text for text in removed if not _take_one(sources, text)]
-        moves: list[Operation] = []
-        inserted_only = []
-        for text in inserted:
-            if _take_one(targets, text):
-                moves.append(Operation(kind="move", before=text, after=text))
-            else:
-                inserted_only.append(text)
+        is_moved = [_take_one(targets, text) for text in inserted]
+        inserted_only = [text for text, moved_here in zip(inserted, is_moved, strict=True) if not moved_here]
+        moves = [Operation(kind="move", before=text, after=text) for text in compress(inserted, is_moved)]
         changes += [*_pair_sentences(removed_only, inserted_only), *moves]
     return tuple(changes)
 
@@ -166,10 +162,9 @@ def _sentences(text: str) -> list[str]:
 
 def _take_one(counts: Counter[str], text: str) -> bool:
     """Decrease the count of a text; False if it is 0."""
-    if counts[text] <= 0:
-        return False
-    counts[text] -= 1
-    return True
+    taken = counts[text] > 0
+    counts[text] -= taken
+    return taken
 
 
 def _pair_sentences(removed: list[str], inserted: list[str]) -> list[Operation]:

@@ -132,9 +132,7 @@ class Conversations:
     def review(self, item: SynthItem) -> ReviewedItem:
         """See `Synthesis.review`. The question is that of the last turn; the passages are those of all turns."""
         *earlier, last = item.content["turns"]
-        said: list[tuple[str, str]] = []
-        for turn in earlier:
-            said += [("user", turn["question"]), ("assistant", turn["answer"])]
+        said = [pair for turn in earlier for pair in (("user", turn["question"]), ("assistant", turn["answer"]))]
         passages = tuple(passage for turn in item.content["turns"] for passage in turn["contexts"])
         return ReviewedItem(last["question"], last["answer"], tuple(said), passages)
 
