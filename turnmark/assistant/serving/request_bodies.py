@@ -7,7 +7,7 @@ them. A request for any kind of reply but text is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any, Literal, Self, TypeVar
 
@@ -287,17 +287,14 @@ def _to_chat_request(
     )
 
 
-def _to_history(messages: Sequence[_ClientMessage]) -> list[Message]:
-    """Convert the messages that a turn uses; leave out system messages, empty replies, footnotes and citation marks."""
+def _to_history(messages: Sequence[_ClientMessage]) -> Iterator[Message]:
+    """Yield the messages that a turn uses; leave out system messages, empty replies, footnotes and citation marks."""
     conversation = [message for message in messages if message.role in _USED_ROLES and message.text.strip()]
-    history: list[Message] = []
     for message in conversation[-MAX_HISTORY_MESSAGES:]:
         if message.role == "user":
-            history.append(Message(role="user", content=message.text))
+            yield Message(role="user", content=message.text)
         else:
-            answer = strip_citations(remove_footnotes(message.text))
-            history.append(Message(role="assistant", content=answer))
-    return history
+            yield Message(role="assistant", content=strip_citations(remove_footnotes(message.text)))
 
 
 def _format_location(location: Sequence[str | int]) -> str:

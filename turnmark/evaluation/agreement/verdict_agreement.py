@@ -90,13 +90,8 @@ def judge_verdicts(rows: Rows) -> Iterator[Verdicts]:
 
 def _preferences(answers: Sequence[ComparedAnswer], judge: str) -> list[_Pair]:
     """Return the pairs of the answers that have a true label and a label of the judge."""
-    pairs = []
-    for answer in answers:
-        truth = _majority_preference(answer)
-        label = _BETTER.get(answer.scores.get(judge, -1.0))
-        if truth is not None and label is not None:
-            pairs.append((truth, label, answer))
-    return pairs
+    labeled = ((_majority_preference(each), _BETTER.get(each.scores.get(judge, -1.0)), each) for each in answers)
+    return [(truth, label, answer) for truth, label, answer in labeled if truth is not None and label is not None]
 
 
 def _majority_preference(answer: ComparedAnswer) -> str | None:

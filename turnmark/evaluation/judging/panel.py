@@ -293,16 +293,15 @@ def panel_outcome(rubric: Rubric, outcomes: Mapping[str, Outcome]) -> Outcome:
     return Outcome(status="scored", value=value, label=label, reason=reason, weight=weight, also=also)
 
 
-def rubric_scores(rubric: Rubric, outcome: Outcome, about: Mapping[str, Any]) -> list[Score]:
-    """Return the scores of a rubric: its metric, and the further metrics of the same call."""
+def rubric_scores(rubric: Rubric, outcome: Outcome, about: Mapping[str, Any]) -> Iterator[Score]:
+    """Yield the scores of a rubric: its metric, and the further metrics of the same call."""
     fields: dict[str, Any] = {"status": outcome.status, "reason": outcome.reason or None, **about}
-    scores = [Score(metric=rubric.name, value=outcome.value, weight=outcome.weight, **fields)]
+    yield Score(metric=rubric.name, value=outcome.value, weight=outcome.weight, **fields)
     absent_fields = fields | {"status": "not_applicable", "reason": "the judge's reply has none"}
     for name in rubric.also:
         value = outcome.also.get(name)
         is_absent = outcome.status == "scored" and value is None
-        scores.append(Score(metric=name, value=value, **(absent_fields if is_absent else fields)))
-    return scores
+        yield Score(metric=name, value=value, **(absent_fields if is_absent else fields))
 
 
 def majority(labels: Sequence[str]) -> tuple[str, bool]:

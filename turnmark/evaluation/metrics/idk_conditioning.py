@@ -14,7 +14,7 @@ back and 0 if not. Metrics with this row end in `.idk_underspecified`; without i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from turnmark.evaluation.records import Score
@@ -119,18 +119,16 @@ def with_underspecified(
     return scores_underspecified
 
 
-def make_unjudged_scores(scores: Sequence[Score], judge: str, verdict: str, about: dict[str, Any]) -> list[Score]:
-    """Return the accuracy and conditioned scores of a sample without a verdict.
+def make_unjudged_scores(scores: Sequence[Score], judge: str, verdict: str, about: dict[str, Any]) -> Iterator[Score]:
+    """Yield the accuracy and conditioned scores of a sample without a verdict.
 
     Args:
         about: id, repeat, status and reason of these scores.
     """
-    unjudged_scores = [Score(**about, metric=accuracy_of(verdict), by=judge)]
+    yield Score(**about, metric=accuracy_of(verdict), by=judge)
     for score in scores:
         if is_conditioned(score.metric):
-            metric = score.metric + mark_of(verdict)
-            unjudged_scores.append(Score(**about, metric=metric, by=f"{score.by}; {judge}"))
-    return unjudged_scores
+            yield Score(**about, metric=score.metric + mark_of(verdict), by=f"{score.by}; {judge}")
 
 
 def accuracy(

@@ -217,20 +217,18 @@ def _line(text: object) -> str:
 
 def write_tables(
     documents: Iterable[ReportSection], folder: Path, suffix: str, form: Callable[[Table, str], str]
-) -> list[Path]:
-    """Write each table to a file `NN-title.SUFFIX`, numbered in the order of the report; return the paths.
+) -> Iterator[Path]:
+    """Write each table to a file `NN-title.SUFFIX`, numbered in the order of the report; yield the paths.
 
     Args:
         form: makes a file's content from a table and the name of its run (empty: a table of several runs).
     """
-    written: list[Path] = []
     tables = [(table, document.name) for document in documents for table in document.tables if table.rows]
     for number, (table, run) in enumerate(tables, 1):
         slug = re.sub(r"[^a-z0-9]+", "-", table.title.lower()).strip("-")[:60].rstrip("-") or "table"
         path = folder / f"{number:02}-{slug}.{suffix}"
         write_atomic(path, form(table, run))
-        written.append(path)
-    return written
+        yield path
 
 
 def as_csv(table: Table, run: str = "") -> str:

@@ -199,25 +199,23 @@ def strip_tags(name: str) -> str:
     return _TAGS.sub("", name)
 
 
-def arrange_variants(names: Iterable[str]) -> list[tuple[str, str, bool]]:
-    """Return (name, label, below) of every metric, each variant right after its metric.
+def arrange_variants(names: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
+    """Yield (name, label, below) of every metric, each variant right after its metric.
 
     `rouge_l.word[lead]` becomes `[lead] baseline` below `rouge_l.word`; without that metric it keeps its full name.
     """
     names = list(names)
-    rows: list[tuple[str, str, bool]] = []
     for name in names:
         base = name.partition("[")[0]
         if base != name and base in names:
             continue
-        rows.append((name, name, False))
+        yield name, name, False
         for variant in names:
             if variant.startswith(f"{name}["):
                 label = variant.removeprefix(name)
                 if label.endswith(_BASELINES):
                     label += " baseline"
-                rows.append((variant, label, True))
-    return rows
+                yield variant, label, True
 
 
 # --- tables ----------------------------------------------------------------------------------------------------------

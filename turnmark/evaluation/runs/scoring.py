@@ -233,17 +233,15 @@ def _metric_styles(task: Task, judging: Judging | None) -> dict[str, MetricStyle
     return {metric: style for styled in shown for metric, style in styles_by_name(*styled).items()}
 
 
-def _total_notes(totals: ScoringTotals) -> list[str]:
-    notes = []
+def _total_notes(totals: ScoringTotals) -> Iterator[str]:
     if totals.failures:
         kinds = ", ".join(f"{kind} {count}" for kind, count in totals.failures.most_common())
-        notes.append(f"{totals.failed} of {totals.n} samples failed: {kinds}; no mean includes them")
+        yield f"{totals.failed} of {totals.n} samples failed: {kinds}; no mean includes them"
     if totals.cut:
         material = ", ".join(f"{name} of {count}" for name, count in totals.cut.most_common())
-        notes.append(
+        yield (
             f"the prompts of {totals.shortened} of {totals.n} samples were cut to fit the model's context: "
             f"{material}; the notes of the samples say by how much"
         )
     if totals.skipped:
-        notes.append(f"{totals.skipped} of {totals.n} samples were not tried; the means are over the others only")
-    return notes
+        yield f"{totals.skipped} of {totals.n} samples were not tried; the means are over the others only"
