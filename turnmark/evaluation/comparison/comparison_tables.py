@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
@@ -65,14 +66,8 @@ def describe(comparison: RunComparison, metrics: int, apart: bool = False) -> Re
     letter = comparison.runs[0].letter
     other_runs = range(1, len(comparison.runs))
     names = comparison.lead[:metrics]
-    breakdowns: list[Table] = []
-    for index in other_runs:
-        if not apart:
-            breakdowns.append(_breakdowns(comparison, index, names))
-            continue
-        for name in names:
-            table = _breakdowns(comparison, index, [name])
-            breakdowns.append(replace(table, title=f"{table.title}: {name}"))
+    of_runs = (tables.each_apart(names, partial(_breakdowns, comparison, index), apart) for index in other_runs)
+    breakdowns = chain.from_iterable(of_runs)
     differences = [_differences(comparison, index) for index in other_runs]
     # In the tables of the paper, each run is over all of its samples.
     details = fold_tables((*breakdowns, *paper_tables(_summaries(comparison))))

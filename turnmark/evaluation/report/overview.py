@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from turnmark.core.plural import count_phrase
@@ -71,14 +72,17 @@ def describe_run(
         run: folder of the run; its predictions, if present, tell why samples failed.
         metrics: maximum metrics of the breakdowns.
         full: include breakdowns, judges and every table of the paper; False: only the first table of the paper.
-        apart: make a table of breakdowns for each metric.
+        apart: make a table of breakdowns for each metric that was measured in some part of the samples.
         explain: add what each metric means.
     """
     papers = paper_tables([("this run", summary)])
     shown = [tables.means(summary), *papers[:1]]
     if full:
         names = tables.choose_headline(summary.metrics, metrics)
-        breakdowns = _breakdowns_apart(summary, names) if apart else [tables.breakdowns(summary, names)]
+        if apart:
+            parts = [of_part for values in summary.breakdowns.values() for of_part in values.values()]
+            names = [name for name in names if any(name in of_part and of_part[name].n for of_part in parts)]
+        breakdowns = tables.each_apart(names, partial(tables.breakdowns, summary), apart)
         shown += fold_tables(papers[1:])
         shown += breakdowns[:1]
         shown += fold_tables([*breakdowns[1:], tables.judges(summary)])
@@ -92,17 +96,6 @@ def describe_run(
         reasons=tuple(why_not_done(run)),
         run=run,
     )
-
-
-def _breakdowns_apart(summary: Summary, names: Sequence[str]) -> list[Table]:
-    """Return a table of breakdowns for each of these metrics that was measured in some part of the samples."""
-    parts = [metrics for values in summary.breakdowns.values() for metrics in values.values()]
-    breakdowns: list[Table] = []
-    for name in names:
-        if any(name in metrics and metrics[name].n for metrics in parts):
-            table = tables.breakdowns(summary, [name])
-            breakdowns.append(replace(table, title=f"{table.title}: {name}"))
-    return breakdowns
 
 
 def fold_tables(shown: Iterable[Table]) -> Iterator[Table]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
 from turnmark.evaluation.metric_style import DEFAULT_STYLE
@@ -267,6 +267,13 @@ def breakdowns(summary: Summary, names: Sequence[str]) -> Table:
         return PartValue(mean_text(metric), interval_text(metric), metric.n if metric else 0, dot_of(metric))
 
     return break_down("By what is asked", names, summary.breakdowns, part_value)
+
+
+def each_apart(names: Sequence[str], table: Callable[[Sequence[str]], Table], apart: bool) -> list[Table]:
+    """Return the table of some metrics or, if `apart`, a table of each, whose title names it."""
+    if not apart:
+        return [table(names)]
+    return [replace(of_metric, title=f"{of_metric.title}: {name}") for name in names for of_metric in [table([name])]]
 
 
 def break_down(
