@@ -6,7 +6,7 @@ documents in several languages, a wrong passage in the language of the question 
 The causes are a component that all texts share, and one that all texts of a language share. Both are measured for each
 model on the same eight sentences in twenty languages (parallel.json). The mean is subtracted, and the directions in
 which the means of the languages differ are removed. The resulting cosines are on the scale of MiniLM's
-(docs/measured.md has the figures).
+(docs/measured-once.md has the figures).
 
 The measurement belongs to the model and not to an index. Indexes can therefore be searched together, and an update of
 an index keeps the vectors of unchanged passages.

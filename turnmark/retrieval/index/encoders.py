@@ -17,7 +17,7 @@ from turnmark.retrieval.search.sparse import SpladeEncoder, open_encoder
 from turnmark.retrieval.storage.manifest import BuildSettings, ModelInfo
 
 DEFAULT_PASSAGE_TOKENS = 256
-"""Size limit of passages if none is given; docs/measured.md has figures for others."""
+"""Size limit of passages if none is given; docs/measured-once.md has figures for others."""
 SPECIAL_TOKENS = 2
 VECTORS, TOKENS, WEIGHTS = "vectors", "tokens", "weights"
 """The kinds of values: vectors and token vectors of the embedder, weights of terms of the sparse encoder."""

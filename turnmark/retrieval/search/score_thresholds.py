@@ -3,8 +3,8 @@
 The same embedder gives different levels of cosines in every collection, so a fixed threshold refuses much in one and
 nothing in another. A sample of the collection's sentences is searched in all documents except their own. These hits
 have a similar topic but are not answers, and a quartile of their cosines sets the threshold without a language model
-(docs/measured.md has the figures). If every document has its own topic, other documents are not even similar in topic.
-The sentences are then compared with the other sections of all documents, including their own.
+(docs/measured-once.md has the figures). If every document has its own topic, other documents are not even similar in
+topic. The sentences are then compared with the other sections of all documents, including their own.
 """
 
 from __future__ import annotations

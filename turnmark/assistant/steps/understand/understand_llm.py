@@ -217,8 +217,8 @@ class UnderstandingBySmallModel:
     """Understand step for a small model: rules, and one call for a complete question and search phrases.
 
     On 44 turns in newcomers' words, the first six passages contain all key facts in .73 of the turns without its
-    phrases, and in .91 with them (docs/measured.md). Its question selects sentences worse than a rewrite by rules, so
-    it only serves the search.
+    phrases, and in .91 with them. Its question selects sentences worse than a rewrite by rules, so it only serves the
+    search.
     """
 
     name = "understand"

@@ -77,7 +77,7 @@ def _page_ranges(indexes: Sequence[int]) -> str:
     return f"page{'s' if len(indexes) > 1 else ''} {', '.join(ranges[:_MAX_LISTED_RANGES])}{more}"
 
 
-DPI = 150  # 200 is no more accurate (docs/measured.md)
+DPI = 150  # 200 is no more accurate
 MAX_SIDE_PIXELS = 2000  # a larger page is drawn at a smaller scale
 MIN_CONFIDENCE = 0.5  # lines recognized with less confidence are left out
 MIN_UPRIGHT_CONFIDENCE = 0.85  # of a page; with less it is also read turned
