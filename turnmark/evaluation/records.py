@@ -150,7 +150,7 @@ class MetricSummary(StyledRecord):
     failed: int = Field(description="number of failed samples")
     not_applicable: int = Field(description="number of samples to which the metric does not apply")
     clusters: int | None = Field(
-        default=None, description="number of resampled conversations, questions or contexts; 0, 1: no interval"
+        default=None, description="number of resampled conversations, questions or contexts; below 6: no interval"
     )
     repeats: tuple[float | None, ...] = Field(default=(), description="with --repeat: the figure of each repeat")
     spread: float | None = Field(default=None, description="standard deviation of the repeats' figures (n - 1)")
