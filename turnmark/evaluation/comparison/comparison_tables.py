@@ -115,14 +115,11 @@ def _runs(comparison: RunComparison) -> Table:
     """Return a table of the runs by their letters, with the fields in which the systems differ."""
     names = [name for name in comparison.differs if not name.startswith(("inputs.", "prompts."))]
     prompts = [name for name in comparison.differs if name.startswith("prompts.")]
-    titles = [name.removeprefix("specs.").removeprefix("assistant.") for name in names]
-    if prompts:
-        titles.append("prompts")
+    titles = [name.removeprefix("specs.").removeprefix("assistant.") for name in names] + ["prompts"] * bool(prompts)
     rows = []
     for index, side in enumerate(comparison.runs):
         cells = [ellipsize(comparison.differs[name][index], _MAX_SPEC_CHARACTERS) for name in names]
-        if prompts:
-            cells.append(_name_prompts([comparison.differs[name][index] for name in prompts]))
+        cells += [_name_prompts([comparison.differs[name][index] for name in prompts])] * bool(prompts)
         rows.append(ReportRow((side.letter, side.name, *cells, str(side.n), str(side.failed))))
     lines = () if names or prompts else ("The manifests show no difference between these systems.",)
     return Table("Runs", tables.make_columns(["", "run", *titles], ["n", "failed"]), tuple(rows), lines)
@@ -134,8 +131,7 @@ def _differences(comparison: RunComparison, index: int) -> Table:
     changes = {name: _change_of(metric, side.letter) for name, metric in comparison.metrics.items()}
     incomplete = any(change.left_out for change in changes.values() if change)
     heads = [first.letter, side.letter, f"{side.letter} - {first.letter}", "95% interval", "p", "Holm", "n"]
-    if incomplete:
-        heads.append("left out")
+    heads += ["left out"] * incomplete
     rows, lines = [], []
     with_values = [name for name, metric in comparison.metrics.items() if metric.changes or set(metric.means) != {None}]
     for name, label, below in tables.arrange_variants(with_values):
@@ -151,9 +147,7 @@ def _differences(comparison: RunComparison, index: int) -> Table:
             cells += [_probability(change.p), _probability(change.p_holm, star=True)]
             cells += [str(change.n), str(change.left_out)]
             mark = _mark(metric.shown, change, change.p_holm)
-        if not incomplete:
-            cells.pop()
-        rows.append(ReportRow(tuple(cells), "below" if below else "plain", mark))
+        rows.append(ReportRow(tuple(cells[: len(heads) + 1]), "below" if below else "plain", mark))
         if metric.why:
             lines.append(f"{name} is not compared: {metric.why}")
     tests = sum(len(metric.changes) for metric in comparison.metrics.values())

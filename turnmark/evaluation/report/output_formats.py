@@ -236,11 +236,7 @@ def as_csv(table: Table, run: str = "") -> str:
     grouped = any(row.kind == "group" for row in table.rows)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    heads = ["run"] if run else []
-    if grouped:
-        heads.append(table.groups)
-    heads += _csv_heads(table)
-    writer.writerow(heads)
+    writer.writerow([*["run"] * bool(run), *[table.groups] * grouped, *_csv_heads(table)])
     group = ""
     above = [""] * len(table.columns)
     for row in table.rows:
@@ -248,16 +244,9 @@ def as_csv(table: Table, run: str = "") -> str:
             group = row.full or row.cells[0]
             above = [""] * len(table.columns)
         else:
-            cells = [row.full or row.cells[0], *row.cells[1:]]
-            for index, column in enumerate(table.columns):
-                # A blank name repeats the name in the row above.
-                if not cells[index] and not column.number:
-                    cells[index] = above[index]
-            above = cells
-            labels = [run] if run else []
-            if grouped:
-                labels.append(group)
-            writer.writerow([*labels, *cells])
+            named = zip([row.full or row.cells[0], *row.cells[1:]], table.columns, above, strict=True)
+            above = [cell if cell or column.number else over for cell, column, over in named]  # a blank name repeats it
+            writer.writerow([*[run] * bool(run), *[group] * grouped, *above])
     return text.getvalue()
 
 

@@ -391,9 +391,7 @@ def _legend(table: PaperTable, runs: Runs, lines: Sequence[_Line]) -> Iterator[s
 def _heads(table: PaperTable, columns: Sequence[Slot]) -> Iterator[Column]:
     system_head, row_head = table.heads
     name_heads = [row_head, system_head] if table.by_row else [system_head, row_head]
-    if table.judged:
-        name_heads.append("judge")
-    yield from make_columns(filter(None, name_heads))
+    yield from make_columns(filter(None, (*name_heads, "judge" if table.judged else "")))
     for column in columns:
         yield Column(column.label, True, over=column.over)
     yield Column("n", True)

@@ -223,17 +223,14 @@ def arrange_variants(names: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
 
 def means(summary: Summary) -> Table:
     """Return a table of every metric with its mean, interval and counts."""
-    heads = ["mean", "95% interval", "n", "failed", "n/a"]
     repeated = any(metric.repeats for metric in summary.metrics.values())
-    if repeated:
-        heads.append("sd of repeats")
+    heads = ["mean", "95% interval", "n", "failed", "n/a", *["sd of repeats"] * repeated]
     rows = []
     for name, label, below in arrange_variants(summary.metrics):
         metric = summary.metrics[name]
         cells = [label, mean_text(metric), interval_text(metric)]
         cells += [str(metric.n), str(metric.failed), str(metric.not_applicable)]
-        if repeated:
-            cells.append(metric.shown.text(metric.spread))
+        cells += [metric.shown.text(metric.spread)] * repeated
         rows.append(ReportRow(tuple(cells), "below" if below else "plain", dot_of(metric), full=name))
     return Table("Means", make_columns(["metric"], heads), tuple(rows), tuple(_clusters_line(summary)))
 
