@@ -215,12 +215,8 @@ def blocks(text: str) -> Sequence[Block]:
     walk = _Walk(text, starts)
     for token in block_parser().parse(text):
         walk.take(token)
-    return _in_order(walk.blocks)
-
-
-def _in_order(unsorted: list[Block]) -> list[Block]:
-    """Sort blocks and drop overlapping ones: several items may begin in one line ("- 1. a")."""
-    ordered = sorted(unsorted, key=lambda block: (block.start, block.end))
+    ordered = sorted(walk.blocks, key=lambda block: (block.start, block.end))
+    # Several items may begin in one line ("- 1. a"): overlapping blocks are dropped.
     return join_neighbors(ordered, lambda before, block: before if block.start < before.end else None)
 
 
