@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.console import Console
@@ -12,6 +12,7 @@ from turnmark.core.untrusted import rich_line
 from turnmark.evaluation.tune.contenders import PRESENT
 from turnmark.evaluation.tune.forecast import TuneForecast
 from turnmark.evaluation.tune.gains import BUDGET_CHARACTERS
+from turnmark.evaluation.tune.rankings import has_splade
 from turnmark.evaluation.tune.tune_run import TuneResult
 from turnmark.evaluation.tune.verdict import TriedSearch
 
@@ -55,8 +56,10 @@ def show_result(result: TuneResult, console: Console) -> None:
         rich_line("A configuration is the weights of BM25, the reranker, the earlier answers and SPLADE."),
         soft_wrap=True,
     )
-    _show_choices(f"The best on the search half ({result.search_questions} questions)", result.tried, console)
-    _show_choices(f"Compared on the test half ({result.test_questions} questions)", result.finalists, console)
+    weights = {"weight": "BM25", "late": "reranker", "answers": "answers"}
+    weights |= {"splade": "SPLADE"} if has_splade(result.retriever) else {}
+    _show_choices(f"The best on the search half ({result.search_questions} questions)", result.tried, weights, console)
+    _show_choices(f"Compared on the test half ({result.test_questions} questions)", result.finalists, weights, console)
     _show_contenders("Other builds and rerankers on the search half", result.raced, console)
     _show_contenders("Compared on the test half", result.finalists, console)
     console.print()
@@ -76,16 +79,20 @@ ONLY_WITHOUT_MODEL = (
 )
 
 
-def _show_choices(title: str, tried: Sequence[TriedSearch], console: Console) -> None:
-    """Print the configurations of the present index."""
+def _show_choices(title: str, tried: Sequence[TriedSearch], weights: Mapping[str, str], console: Console) -> None:
+    """Print the configurations of the present index.
+
+    Args:
+        weights: the weights to show -> the heads of their columns.
+    """
     choices = [one for one in tried if one.contender == PRESENT]
     if not choices:
         return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
-    for head in ("BM25", "reranker", "answers", "SPLADE", *_COMPARED):
+    for head in (*weights.values(), *_COMPARED):
         table.add_column(head, justify="right", no_wrap=True)
     for one in choices:
-        table.add_row(*(f"{value:g}" for value in one.choice.model_dump().values()), *_compared(one))
+        table.add_row(*(f"{getattr(one.choice, name):g}" for name in weights), *_compared(one))
     console.print(table)
 
 
