@@ -93,35 +93,34 @@ class Sheet:
     filled_rows: int = 0
     _waiting: list[DataRow] = field(default_factory=list)
 
-    def add(self, row: list[Cell]) -> None:
-        """Append a row. After `LARGE_CELLS` cells without a blank row, rows are packed to save memory.
+    def take(self, row: list[Cell], budget: CellBudget) -> bool:
+        """Append a row without the blank cells at its end. Return False, and mark the sheet as cut, at a limit.
 
-        Many small tables on one sheet are written out up to `_MAX_SHOWN_CELLS`.
+        After `LARGE_CELLS` cells without a blank row, rows are packed to save memory. Many small tables on one sheet
+        are written out up to `_MAX_SHOWN_CELLS`.
         """
+        while row and not row[-1].text:
+            row.pop()
+        self.columns = max(self.columns, len(row))
+        del row[MAX_COLUMNS:]
+        filled = _filled(row)
+        budget.cells -= filled
+        self.cut = budget.cells < 0 or self.filled_rows + (filled > 0) > MAX_ROWS
+        if self.cut:
+            return False
         self.count += 1
         is_hidden = self.count - 1 in self.hidden
         self.hidden_rows += is_hidden and bool(row)
         self.filled_rows += bool(row)
         if self._filled_together < LARGE_CELLS and self._filled < _MAX_SHOWN_CELLS:
             self.rows.append(row)
-            filled = _filled(row)
             self._filled += filled
             self._filled_together = self._filled_together + filled if filled else 0
         elif row and not is_hidden:
             self._waiting.append(data_row(self.count, row))
             if len(self._waiting) >= _PACKED_ROWS:
                 self.pack()
-
-    def take(self, row: list[Cell], budget: CellBudget) -> bool:
-        """Append a row without the blank cells at its end. Return False, and mark the sheet as cut, at a limit."""
-        while row and not row[-1].text:
-            row.pop()
-        self.columns = max(self.columns, len(row))
-        del row[MAX_COLUMNS:]
-        self.cut = not budget.takes(row)
-        if not self.cut:
-            self.add(row)
-        return not self.cut
+        return True
 
     def pack(self) -> None:
         """Pack the rows that wait; to be called after the last row."""
@@ -138,23 +137,11 @@ class SheetText:
     tables: list[GridTable]
 
 
+@dataclass
 class CellBudget:
-    """The number of rows of the sheet, and of cells of the file, that may still be read."""
+    """The number of filled cells of the file that may still be read."""
 
-    def __init__(self) -> None:
-        self.rows = MAX_ROWS
-        self.cells = MAX_CELLS
-
-    def next_sheet(self) -> None:
-        """Begin another sheet."""
-        self.rows = MAX_ROWS
-
-    def takes(self, row: Sequence[Cell]) -> bool:
-        """Count a row, and return False if the limit is exceeded."""
-        filled = _filled(row)
-        self.rows -= filled > 0
-        self.cells -= filled
-        return self.rows >= 0 and self.cells >= 0
+    cells: int = MAX_CELLS
 
 
 def chart_sheet(chart: Chart) -> Sheet:

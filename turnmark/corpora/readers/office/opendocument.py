@@ -120,7 +120,6 @@ def _sheets(packed: zipfile.ZipFile, content: Any, left_out: Counter[str]) -> It
                 left_out["hidden sheets"] += is_hidden
                 is_shown = not is_hidden and count <= MAX_SHEETS
                 sheet = Sheet(clean_text(str(element.get(f"{_TABLE}name") or ""))) if is_shown else None
-                budget.next_sheet()
             elif event == "end" and depth == 0:
                 if sheet is not None:
                     sheet.pack()

@@ -127,7 +127,6 @@ def _xlsx_sheets(
             if number >= MAX_SHEETS:
                 return
             worksheet.reset_dimensions()  # the size that a file states is often wrong
-            budget.next_sheet()
             sheet = Sheet(worksheet.title)
             part = worksheet._worksheet_path.lstrip("/")
             sheet.hidden = {int(match[1]) - 1 for match in _matches(packed, part, _HIDDEN_ROW)}
@@ -299,7 +298,6 @@ def _calamine_sheets(book: Any, progress: ProgressCallback, left_out: Counter[st
         if number >= MAX_SHEETS:
             return
         found = book.get_sheet_by_name(metadata.name)
-        budget.next_sheet()
         sheet = Sheet(metadata.name)
         above, before = found.start or (0, 0)
         for row in found.to_python(skip_empty_area=True):
