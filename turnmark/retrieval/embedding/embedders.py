@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -304,16 +304,15 @@ class SharedEmbed:
 
 def shared_embedder(spec: str) -> SharedEmbed:
     """Return the embedder of a spec, loaded when the first text is embedded, since some runs embed nothing."""
-    opened: list[Embedder] = []
 
-    def encode(texts: Sequence[str]) -> FloatArray:
-        if not opened:
-            opened.append(open_embedder(spec))
-            # One text alone: OpenVINO may hang if the first batch of a process has several.
-            opened[0].encode(["load the model"], "passage")
-        return opened[0].encode(texts, "passage")
+    @cache
+    def opened() -> Embedder:
+        embedder = open_embedder(spec)
+        # One text alone: OpenVINO may hang if the first batch of a process has several.
+        embedder.encode(["load the model"], "passage")
+        return embedder
 
-    return SharedEmbed(encode, spec)
+    return SharedEmbed(lambda texts: opened().encode(texts, "passage"), spec)
 
 
 @lru_cache(maxsize=4)

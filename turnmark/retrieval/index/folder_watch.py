@@ -54,20 +54,13 @@ class _StoppableProgress:
     def __init__(self, stop: threading.Event, is_there: Callable[[], bool]) -> None:
         self._stop, self._is_there = stop, is_there
 
-    def start(self, phase: str, total: int | None) -> None:  # noqa: ARG002
-        self._check()
-
-    def advance(self, n: int = 1) -> None:  # noqa: ARG002
-        self._check()
-
-    def tell(self, text: str) -> None:  # noqa: ARG002
-        self._check()
-
-    def _check(self) -> None:
+    def start(self, *_: object, **__: object) -> None:
         if self._stop.is_set():
             raise _WatchStopped
         if not self._is_there():
             raise _FolderMissing
+
+    advance = tell = start
 
 
 class FolderWatch:
@@ -87,6 +80,8 @@ class FolderWatch:
         self._stop = threading.Event()
         self._reported: set[str] = set()
         """Problems that were reported."""
+        self._is_first = True
+        """Whether nothing has been built yet."""
         self._failure = ""
         self._try_again = 0.0
 
@@ -99,12 +94,11 @@ class FolderWatch:
 
         The first build indexes changes made before the watch began. While the folder is missing, the index is kept.
         """
-        first = True
+        folder = one_line(self._folder)
         try:
             while True:
-                begins, first = first, False
                 try:
-                    self._watch(begins)
+                    self._watch()
                     return
                 except (_FolderMissing, FileNotFoundError):
                     pass
@@ -112,25 +106,22 @@ class FolderWatch:
                     if _UNDECODABLE_MESSAGE not in str(error):
                         raise
                     continue  # the watch starts again with a build, which reports the file
-                self._say(
-                    f"{self._manifest.name}: {one_line(self._folder)} is missing; the index is kept, and the "
-                    "folder is watched again when it is back"
-                )
+                self._tell(f"{folder} is missing; the index is kept, and the folder is watched again when it is back")
                 while _identity(self._folder) is None:
                     if self._stop.wait(TICK_MS / 1000):
                         return
-                self._say(f"{self._manifest.name}: {one_line(self._folder)} is back")
+                self._tell(f"{folder} is back")
         except _WatchStopped:
             pass
         except _IndexReplaced:
-            self._say(
-                f"{self._manifest.name}: the index was removed or built from another folder; {one_line(self._folder)} "
-                "is no longer watched"
-            )
+            self._tell(f"the index was removed or built from another folder; {folder} is no longer watched")
         except (OSError, RuntimeError) as error:
-            self._say(f"{self._manifest.name}: {one_line(self._folder)} is no longer watched: {one_line(error)}")
+            self._tell(f"{folder} is no longer watched: {one_line(error)}")
 
-    def _watch(self, first: bool) -> None:
+    def _tell(self, line: str) -> None:
+        self._say(f"{self._manifest.name}: {line}")
+
+    def _watch(self) -> None:
         """Build after every change of the current folder; raise _FolderMissing when it is no longer there."""
         import watchfiles
 
@@ -148,7 +139,7 @@ class FolderWatch:
                 raise _FolderMissing
             again = bool(self._failure) and time.monotonic() >= self._try_again
             if changes or begins or again:
-                self._build(first and begins)
+                self._build()
                 begins = False
 
     def _is_there(self) -> bool:
@@ -168,7 +159,8 @@ class FolderWatch:
             is_read = False
         return is_read or not path.is_file()  # any other path may be a folder or a deleted file
 
-    def _build(self, first: bool) -> None:
+    def _build(self) -> None:
+        first, self._is_first = self._is_first, False
         try:
             current = read_manifest(indexes_folder() / self._manifest.name)
             if current is None or Path(current.source) != self._folder:
@@ -180,9 +172,7 @@ class FolderWatch:
         except Exception as error:  # after any failure the index is unchanged and the watch continues
             failure = str(error) if isinstance(error, TurnmarkError) else f"{type(error).__name__}: {error}"
             if failure != self._failure:
-                self._say(
-                    f"{self._manifest.name}: the build failed and is retried on the next change: {one_line(failure)}"
-                )
+                self._tell(f"the build failed and is retried on the next change: {one_line(failure)}")
             self._failure, self._try_again = failure, time.monotonic() + RETRY_SECONDS
             return
         self._failure = ""
@@ -192,13 +182,13 @@ class FolderWatch:
             self._tell_problems([problem for problem in problems if problem not in self._reported])
         self._reported = set(problems)
         if not report.unchanged:
-            self._say(f"{self._manifest.name}: {describe_changes(report)}")
+            self._tell(describe_changes(report))
 
     def _tell_problems(self, problems: Sequence[str]) -> None:
         for problem in problems[:MAX_SHOWN_PROBLEMS]:
-            self._say(f"{self._manifest.name}: skipped {one_line(problem)}")
+            self._tell(f"skipped {one_line(problem)}")
         if len(problems) > MAX_SHOWN_PROBLEMS:
-            self._say(f"{self._manifest.name}: … and {len(problems) - MAX_SHOWN_PROBLEMS} more skipped")
+            self._tell(f"… and {len(problems) - MAX_SHOWN_PROBLEMS} more skipped")
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:

@@ -417,15 +417,13 @@ class StoredIndex(SearchableIndex):
         return (self,)
 
     def rows_where(self, where: Where) -> list[int]:
-        passage_where = in_index(where, self.manifest.name)
-        return self.store.rows_where(passage_where) if passage_where is not None else []
+        return self.store.rows_where(self.only(where))
 
     def nearest(self, vectors: NDArray[np.float32], k: int, where: Where) -> Iterable[RankedRows]:
         if self.manifest.server is None:
             return self.flat.nearest(vectors, k, self.mask(where))
-        passage_where = in_index(where, self.manifest.name)
-        matching = self.store.matching(passage_where) if passage_where is not None else {}
-        if passage_where is None or not all(matching.values()):
+        matching = self.store.matching(self.only(where))
+        if not all(matching.values()):
             return [RankedRows.from_pairs(())] * len(vectors)
         nearest = self.chroma.query(vectors, k, _clause(matching))
         # The collection may have passages that a later build added.

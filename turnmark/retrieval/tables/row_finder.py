@@ -108,10 +108,7 @@ class RowFinder:
         Args:
             only_here: the words of the text that no passage contains.
         """
-        scored = self._scores(text, where)
-        if scored is None or not len(scored[0]):
-            return []
-        numbers, shares = scored
+        numbers, shares = self._scores(text, where)
         with_word = [self._best_with(word, numbers, shares, k) for word in only_here]
         in_turn = [row for rank in zip_longest(*with_word) for row in rank if row is not None]
         found = dict.fromkeys([*in_turn, *self._best(numbers, shares, k)])
@@ -134,8 +131,7 @@ class RowFinder:
 
     def best_share(self, text: str) -> float:
         """Return the share (0..1) of a text's words that the best row contains; rare words weigh more."""
-        scored = self._scores(text, ())
-        return float(scored[1].max()) if scored is not None and len(scored[1]) else 0.0
+        return float(self._scores(text, ())[1].max(initial=0.0))
 
     def words(self, text: str) -> list[str]:
         """Return the words of a text with which rows are searched."""
@@ -145,17 +141,14 @@ class RowFinder:
         """Return whether a row contains a word."""
         return bool(self._tables) and all(len(self._rows_with(token)) for token in search_words(word))
 
-    def _scores(self, text: str, where: Where) -> tuple[Any, Any] | None:
-        """Return the rows with words of a text, and the share of words in each, or None if there are no tables."""
+    def _scores(self, text: str, where: Where) -> tuple[Any, Any]:
+        """Return the rows with words of a text, and the share of words in each."""
         tables = self._under(where)
-        words = self.words(text)
-        if not tables or not words:
-            return None
         total = sum(table.rows for table in self._tables)
         known = set[str]().union(*map(_own_words, tables))
         scores = np.zeros(total + 1, dtype=np.float32)
         possible = 0.0
-        for word in words:
+        for word in self.words(text) if tables else ():
             rows = self._rows_with(word)
             if len(rows) > MAX_FREQUENCY or (not len(rows) and remove_plural(word) in known):
                 continue
@@ -170,8 +163,8 @@ class RowFinder:
         return numbers, np.minimum(scores[numbers] / possible, 1.0) if possible else np.zeros(len(numbers))
 
     def _under(self, where: Where) -> list[_LargeTable]:
-        part_where = self._part.where_in(where) if where else ()
-        if part_where is None or not part_where:
+        part_where = self._part.where_in(where)
+        if not part_where:
             return [] if part_where is None else self._tables
         names = {each.name for each in read_catalog(self._part.path, part_where).values()}
         return [table for table in self._tables if table.name in names]
@@ -199,8 +192,7 @@ class RowFinder:
             f"SELECT rowid, {shown} FROM {quote_name(table.name)} WHERE rowid BETWEEN ? AND ? ORDER BY rowid",
             [first, last],
         )
-        head = row_markdown([column.label for column in table.columns])
-        header = f"{head}\n|{'---|' * len(table.columns)}"
+        header = f"{table.head}\n|{'---|' * len(table.columns)}"
         document = self._document(table)
         passages = []
         for number, *cells in rows:
@@ -226,14 +218,12 @@ class RowFinder:
     def shown(self, where: Where) -> Iterator[tuple[str, TableExcerpt]]:
         """Yield the document of each large table under a filter, and the stretch of its text that describes it."""
         for table in self._under(where):
-            head = row_markdown([column.label for column in table.columns])
-            yield self._document(table), TableExcerpt(table.start, table.end, head)
+            yield self._document(table), TableExcerpt(table.start, table.end, table.head)
 
     def texts(self, where: Where) -> Iterator[StoredText]:
         """Yield the rows of the large tables under a filter, with the fields that a scan needs."""
         for table in self._under(where):
-            document, head = self._document(table), row_markdown([column.label for column in table.columns])
-            start = table.first_offset
+            document, head, start = self._document(table), table.head, table.first_offset
             for (cells,) in self._scan(table):
                 if _IRREGULAR.search(cells):
                     text = row_markdown(cells.split(_CELL_SEPARATOR))

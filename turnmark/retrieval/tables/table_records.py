@@ -19,10 +19,6 @@ MAX_WHOLE_ROWS = 60
 """Maximum rows of a table that is shown as a whole. One with more rows is a long table."""
 
 
-def _is_none(value: object) -> bool:
-    return value is None
-
-
 class TableColumn(Record):
     """A column of a stored table. What does not apply to it is left out of its JSON."""
 
@@ -39,9 +35,9 @@ class TableColumn(Record):
     """Number of filled cells that are no number (or date) and therefore NULL."""
     remarks: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """What a reader of its numbers should know: which of them count as missing, several units, numbers not exact."""
-    low: CellValue = Field(default=None, exclude_if=_is_none)
+    low: CellValue = Field(default=None, exclude_if=lambda value: value is None)
     """Smallest value of a column that is not text, without totals."""
-    high: CellValue = Field(default=None, exclude_if=_is_none)
+    high: CellValue = Field(default=None, exclude_if=lambda value: value is None)
     """Largest value of such a column."""
     values: tuple[str, ...] = Field(default=(), exclude_if=not_)
     """All different texts of a column of text, if they are few and short; otherwise empty."""
@@ -65,6 +61,11 @@ class StoredTable(Record):
     end: int = Field(description="offset after the stretch")
     index: str = Field(default="", description="name of its index if several are searched together")
 
+    @property
+    def head(self) -> str:
+        """The line of Markdown with its labels."""
+        return row_markdown([column.label for column in self.columns])
+
     def encloses(self, passage: Passage) -> bool:
         """Return whether a passage consists of a part of the table or of rows of it."""
         is_inside = passage.document == self.document and self.start <= passage.start and passage.end <= self.end
@@ -74,7 +75,7 @@ class StoredTable(Record):
         """Return whether a passage is a row of a large table. Its offsets are after the end of the document's text."""
         if passage.document != self.document or passage.start <= self.end:
             return False
-        return passage.header.startswith(f"{row_markdown([column.label for column in self.columns])}\n")
+        return passage.header.startswith(f"{self.head}\n")
 
 
 class CatalogEntry(StoredTable):

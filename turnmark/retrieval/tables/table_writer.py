@@ -21,6 +21,7 @@ from typing import NamedTuple
 from turnmark.core.grouping import batched
 from turnmark.corpora.tables.column_types import (
     CellValue,
+    ColumnKind,
     ColumnRange,
     ColumnType,
     file_habits,
@@ -135,15 +136,11 @@ class TableWriter:
         labels = column_labels(data)
         names = column_names(labels, [each.kind != "text" for each in table.types])
         name = self._new_name(document.id, data.sheet)
-        self._create(
-            name,
-            [(column, text, _AFFINITY[kind.kind]) for (column, text), kind in zip(names, table.types, strict=True)],
-        )
+        insert = self._create(name, ((*pair, kind.kind) for pair, kind in zip(names, table.types, strict=True)))
         table.unparsed = [0] * len(labels)
         table.summaries = [ColumnRange(kind.kind == "text") for kind in table.types]
         digest = hashlib.sha256()
-        marks = ", ".join("?" * (len(names) + sum(1 for _, text in names if text) + 2))
-        words = self._insert_rows(table, f"INSERT INTO {quote_name(name)} VALUES ({marks})", digest)
+        words = self._insert_rows(table, insert, digest)
         columns = zip(names, labels, table.types, table.unparsed, table.summaries, strict=True)
         records = [
             TableColumn(
@@ -193,14 +190,16 @@ class TableWriter:
         self._names.add(name)
         return name
 
-    def _create(self, name: str, columns: Iterable[tuple[str, str, str]]) -> None:
+    def _create(self, name: str, columns: Iterable[tuple[str, str, ColumnKind]]) -> str:
+        """Create a table from the names and the kind of each column; return the statement that inserts a row."""
         parts = []
-        for column, text, affinity in columns:
-            parts.append(f"{quote_name(column)} {affinity}")
+        for column, text, kind in columns:
+            parts.append(f"{quote_name(column)} {_AFFINITY[kind]}")
             if text:
                 parts.append(f"{quote_name(text)} TEXT")
         parts += [f'"{ROW_NUMBER}" INTEGER', f'"{TOTAL_COLUMN}" INTEGER']
         self._db.execute(f"CREATE TABLE {quote_name(name)} ({', '.join(parts)})")
+        return f"INSERT INTO {quote_name(name)} VALUES ({', '.join('?' * len(parts))})"
 
     def _catalog(self, entry: CatalogEntry, words: str) -> None:
         cursor = self._db.execute('INSERT INTO turnmark_tables ("entry") VALUES (?)', [entry.model_dump_json()])
@@ -219,9 +218,8 @@ class TableWriter:
         with self._db:
             for entry, words in current.entries(document):
                 name, first_row = self._new_name(document, entry.sheet), None
-                self._create(name, [(each.name, each.text_name, _AFFINITY[each.type]) for each in entry.columns])
-                marks = ", ".join("?" * (sum(1 + bool(each.text_name) for each in entry.columns) + 2))
-                self._db.executemany(f"INSERT INTO {quote_name(name)} VALUES ({marks})", current.rows(entry.name))
+                insert = self._create(name, ((each.name, each.text_name, each.type) for each in entry.columns))
+                self._db.executemany(insert, current.rows(entry.name))
                 if entry.first_row is not None:
                     first_row = self._searched_rows
                     for cells in current.shown_rows(entry):

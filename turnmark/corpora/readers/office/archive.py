@@ -188,10 +188,8 @@ def parse_part(packed: zipfile.ZipFile, name: str) -> Any:
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, recover=False)
     try:
         return etree.fromstring(with_usual_names(packed.read(name)), parser)
-    except (etree.XMLSyntaxError, zipfile.BadZipFile, ValueError, OSError, EOFError) as error:
+    except Exception as error:  # lxml, zipfile and zlib raise their own errors
         raise Unreadable(f"broken: its {name} cannot be read ({first_line(error)}); {_SAVE_ADVICE}") from error
-    except Exception as error:  # zlib.error
-        raise Unreadable(f"broken: its {name} cannot be unpacked ({first_line(error)}); {_SAVE_ADVICE}") from error
 
 
 def read_part(path: Path, name: str, size: int) -> bytes:
