@@ -82,6 +82,9 @@ def test_fence_around_a_description_is_removed_and_one_that_stays_open_is_closed
     assert clean_description("A terminal:\n\n```\n$ ls") == "A terminal:\n\n```\n$ ls\n```"
     assert clean_description("A terminal:\n\n~~~\n$ ls\n```") == "A terminal:\n\n~~~\n$ ls\n```\n~~~"
     assert clean_description("A page:\n\n````\n```\n$ ls\n```") == "A page:\n\n````\n```\n$ ls\n```\n````"
+    for quoted in ("> ```\n> foo", "A\n\n    ```\n    foo"):
+        assert clean_description(quoted) == quoted, "a fence in a quotation or in indented code opens nothing"
+    assert clean_description("```\n> ```\nfoo") == "```\n> ```\nfoo\n```"
 
 
 def test_control_characters_of_a_description_are_removed():

@@ -10,19 +10,17 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import accumulate
 from typing import TypeVar
 
 from turnmark.core.untrusted import make_printable, one_line
-from turnmark.corpora.readers.markup.footnotes import fence_after
 from turnmark.corpora.readers.markup.markdown import blocks
 from turnmark.corpora.types import Block, DescribedPicture, Document, Picture, TableData
 
 MAX_DESCRIPTION_CHARACTERS = 20_000
 """Maximum characters of a description. A longer one is cut after a line."""
 _OUTER_FENCE = re.compile(r"\A\s*(`{3,}|~{3,})[ \t]*(?:markdown|md|text)?[ \t]*\n(.*)\n\1[ \t]*\s*\Z", re.DOTALL)
-_FENCE_LINE = re.compile(r"^ {0,3}(?:`{3}|~{3})", re.MULTILINE)
+_FENCE_LINE = re.compile(r"^ {0,3}(?P<mark>`{3,}|~{3,})(?P<info>[^\n]*)$", re.MULTILINE)
 _HEADING_MARKS = re.compile(r"\A#{1,6}[ \t]+|[ \t]+#+[ \t]*\Z|\n[ \t]*(?:=+|-+)[ \t]*\Z")
 _BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 
@@ -36,13 +34,25 @@ def clean_description(text: str) -> str:
     if len(text) > MAX_DESCRIPTION_CHARACTERS:
         text = text[: text.rfind("\n", 0, MAX_DESCRIPTION_CHARACTERS) + 1 or MAX_DESCRIPTION_CHARACTERS].rstrip()
     text = _BLANK_LINES.sub("\n\n", text)
-    if fence := reduce(lambda fence, line: fence_after(line, fence), text.split("\n"), ""):
+    if fence := _open_fence(text):
         text += f"\n{fence}"
     for block in reversed(blocks(text + "\n")):
         if block.kind == "heading":
             words = " ".join(_HEADING_MARKS.sub("", text[block.start : block.end]).strip("*_ ").split())
             text = f"{text[: block.start]}{f'**{words}**' if words else ''}{text[block.end :]}"
     return text.strip()
+
+
+def _open_fence(text: str) -> str:
+    """Return the mark that closes the block of code in which a text ends; empty if it ends in none."""
+    opened = ""
+    for line in _FENCE_LINE.finditer(text):
+        mark, info = line["mark"], line["info"]
+        if not opened:
+            opened = mark if mark[0] == "~" or "`" not in info else ""
+        elif mark.startswith(opened) and not info.strip():
+            opened = ""
+    return opened
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def fence_after(line: str, fence: str) -> str:
     if not fence:
         opening = _FENCE.match(line)
         return opening["mark"] if opening else ""
-    stripped = line.strip(" \t>")
+    stripped = line.lstrip(" \t>").rstrip()
     return "" if stripped.startswith(fence) and not stripped.strip(fence[0]) else fence
 
 
