@@ -259,6 +259,14 @@ def test_further_places_do_not_repeat_what_is_shown():
     again, other = hit("Hm. The saw opens at nine.", "Copy", n=2), hit("Saws of tin rust.", "Tin", n=3)
     _, places = said("When does the saw open?", hit("The saw opens at nine.", "Saw"), again, other, other).split("\n\n")
     assert places == "- *Tin*: Saws of tin rust. [2]"
+    draft = quoted_for(
+        part("When does the saw open?", hit("The saw opens at nine.", "Saw"), other),
+        part(
+            "When does the mill shut?", hit("The mill shuts at six.", "Mill", n=2), hit(other.passage.text, "Copy", n=4)
+        ),
+    )
+    assert draft is not None
+    assert draft.text.count("Saws of tin rust.") == 1
 
 
 @pytest.mark.parametrize("title", ["", "**", " "])

@@ -218,6 +218,12 @@ def test_copies_of_a_document_leave_room_for_others():
     assert [hit.passage.id for hit in found.hits] == ["plan-0", "plan-1", "report-0"]
 
 
+def test_given_copies_stay():
+    given_hits = hits(passage("plan", 0, "Otters eat fish."), passage("plan-copy", 0, "Otters eat fish."))
+    _, _, found = search("What do otters eat?", Notes(), evidence=given_hits)
+    assert [hit.passage.id for hit in found.hits] == ["plan-0", "plan-copy-0"]
+
+
 def test_keeps_lower_ranked_tables_of_found_documents():
     prose = [passage("d", n, f"Otters eat fish {n}.") for n in range(3)]
     ours, other = (passage(name, 9, f"| otters | fish |\n|---|---|\n| Tom | {name} |") for name in "de")

@@ -80,6 +80,7 @@ def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, a
     forward_first = understood.understanding.wants_procedure and len(parts) == 1 and turn.generator is None
     shown: list[QuotedSpan] = []
     named: set[tuple[str, int]] = set()
+    said: set[str] = set()
     answers: list[str] = []
     texts: list[str | QuotedSpan] = []
     numbers: dict[int, int] = {}
@@ -101,7 +102,7 @@ def quote_parts(turn: Turn, understood: UnderstoodMessage, evidence: Evidence, a
         if turn.generator is None:
             limit = MAX_PLACES_IF_SURE if judgment.decision == "answer" else MAX_FURTHER_PLACES
             limit = min(limit, max(1, MAX_FURTHER_PLACES + 1 - len(parts)))
-            places = further_places(ranked, [*part.hits, *part.tables], shown, limit, named)
+            places = further_places(ranked, [*part.hits, *part.tables], shown, limit, named, said)
             texts += format_places(places, sources, shown)
         answers.append(" ".join(line.text for span in spans_of_part for line in span.lines))
         if not spans_of_part:

@@ -330,6 +330,7 @@ def further_places(
     shown: Sequence[QuotedSpan],
     limit: int,
     known: set[tuple[str, int]],
+    said: set[str],
 ) -> list[tuple[Hit, TextLine]]:
     """Return the best lines that say more than their headings and repeat no quotation and no other line, each from
     another paragraph, list or table.
@@ -337,10 +338,11 @@ def further_places(
     Args:
         known: passages and blocks of the lines that were returned for earlier parts, which count for the limit; the
             new ones are added.
+        said: lines that were returned for earlier parts; the new ones and those of `shown` are added.
     """
     places: list[tuple[Hit, TextLine]] = []
     named = frozenset(known)
-    said = {line.text for span in shown for line in span.lines}
+    said |= {line.text for span in shown for line in span.lines}
     for row in ranked:
         hit = hits[row.hit]
         block = hit.passage.id, row.line.block

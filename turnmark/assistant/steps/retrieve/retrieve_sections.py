@@ -123,7 +123,7 @@ class QuotableSearch(SingleSearch):
         """Add definitions of what the part asks about."""
         subject = defined_subject(part.text, turn.languages)
         defined = definition_hits(turn, subject) if subject else []
-        return replace(part, hits=tuple(drop_repeats([*part.hits, *defined])))
+        return replace(part, hits=tuple(drop_copies([*part.hits, *defined])))
 
 
 class SectionSearch(SingleSearch):
@@ -152,7 +152,7 @@ class SectionSearch(SingleSearch):
         added = [hit for hits in results for hit in hits[: HITS_PER_PHRASE if in_other else 1]]
         known = {hit.passage.id for hit in kept}
         new = [hit.model_copy(update={"score": lowest}) for hit in added if hit.passage.id not in known]
-        return replace(part, hits=tuple(drop_repeats([*kept[:MIN_HITS], *new, *kept[MIN_HITS:]])))
+        return replace(part, hits=tuple(drop_copies([*kept[:MIN_HITS], *new, *kept[MIN_HITS:]])))
 
     def choose_evidence(self, turn: Turn, parts: Sequence[PartEvidence]) -> Sequence[Hit]:
         """Return the sections, within the limit of tokens; given evidence stays as it is."""
@@ -248,10 +248,10 @@ def _search_parts(turn: Turn, retriever: Retriever, understood: UnderstoodMessag
     why = "a part of the message" if is_compound else "the message"
     parts = []
     for number, (part, query) in enumerate(zip(understood.parts, queries, strict=True)):
-        ranked = drop_repeats(results[number])
+        ranked = drop_copies(results[number])
         found, further = ranked[: turn.top_k], ranked[turn.top_k :]
         turn.searched(query, found, why, number if is_compound else None)
-        hits = drop_repeats([*found, *message_hits])[: 2 * turn.top_k]
+        hits = drop_copies([*found, *message_hits])[: 2 * turn.top_k]
         parts.append(PartEvidence(**vars(part), hits=tuple(hits), tables=_tables(further, hits)))
     for query in of_message:
         turn.searched(query, message_hits, "the full message")
@@ -305,7 +305,15 @@ def interleave(lists: Iterable[Sequence[Hit]]) -> list[Hit]:
 
 
 def drop_repeats(hits: Iterable[Hit]) -> list[Hit]:
-    """Return hits in their order, each passage once; copies of a document have the same passages."""
+    """Return hits in their order, each passage once."""
+    first: dict[str, Hit] = {}
+    for hit in hits:
+        first.setdefault(hit.passage.id, hit)
+    return list(first.values())
+
+
+def drop_copies(hits: Iterable[Hit]) -> list[Hit]:
+    """Return what a search found in its order, each text once: copies of a document have the same passages."""
     first: dict[str, Hit] = {}
     for hit in hits:
         first.setdefault(hit.passage.indexed_text, hit)
