@@ -29,6 +29,7 @@ from turnmark.assistant.steps.verify.verify_answer import (
 from turnmark.assistant.turn.replies import reply_of
 from turnmark.assistant.types import Judgment, ProcedureStep, Reply
 from turnmark.core.untrusted import CITATION_MARK
+from turnmark.corpora.types import exchange
 
 HITS = [hit("Bake the loaf at 240 degrees for forty minutes."), hit("The ferry sails at nine on weekdays.")]
 RIGHT, STRANGE = "Bake the loaf at 240 degrees [1].", "Elephants paint ceilings [2]."
@@ -68,6 +69,14 @@ def test_a_sentence_without_a_mark_may_repeat_what_the_user_asked_before(text, g
     )
     assert checks.grounded == grounded
     assert checks.citations_valid == ("[2]" in text or grounded == 1)
+
+
+def test_only_what_has_nothing_to_search_for_is_answered_from_the_conversation():
+    history = exchange("Which elephants paint ceilings?", "None.")
+    turn, draft = Turn("And?", history), draft_of("You first asked which elephants paint ceilings.")
+    for phrases, grounded in (((), 1.0), ((("ceilings",),), 0.0)):
+        checked = Verification()(turn, understood_as("And?", phrases=phrases), draft)
+        assert checked.checks.grounded == grounded
 
 
 @pytest.mark.parametrize("frame", ["The offer letter states that", "Im Angebotsschreiben steht, dass"])

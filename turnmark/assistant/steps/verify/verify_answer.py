@@ -32,6 +32,8 @@ class Verification:
             parts = [SubQuestion(text=text, answered=decision == "converse") for text in questions]
             return CheckedDraft(**vars(draft), sub_questions=tuple(parts))
         asked_before = [message.content for message in turn.history if message.role == "user"]
+        if understanding.kind == "revision" or any(part.phrases for part in understood.parts):
+            asked_before = []  # only what is about the conversation has nothing to search for
         checks = check_claims(draft, " ".join((turn.message, *questions)), turn.embed, asked_before)
         answers = draft.answers if len(draft.answers) == len(questions) else ()
         if understanding.kind == "revision":
