@@ -78,6 +78,11 @@ def test_the_level_decides():
 @pytest.mark.usefixtures("in_demo_home")
 def test_the_configured_level_comes_before_that_of_the_index():
     question = "How high is Stack Nell lighthouse?"
+    evidence = [hit(1, "Otters swim.", 0.2)]
+    assert [grade_evidence([question], evidence, unsure=level).decision for level in (0.25, 0.15)] == [
+        "unknown",
+        "answer",
+    ]
     decisions = [assistant_over("demo", sure_from=level).reply([], question).decision for level in (0.01, 1)]
     assert decisions[1] == "unknown"
     assert decisions[0] != "unknown"

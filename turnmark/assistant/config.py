@@ -103,7 +103,7 @@ class AssistantConfig(Record):
         int,
         typer.Option(
             metavar="N",
-            help="Approximate words of a quotation without a model; steps may have three times as many",
+            help="Approximate words of a quotation; three times as many for steps, 2.5 times for a small model",
             hidden=True,
         ),
     ] = Field(default=DEFAULT_QUOTE_WORDS, ge=1, exclude_if=lambda words: words == DEFAULT_QUOTE_WORDS)
@@ -112,7 +112,7 @@ class AssistantConfig(Record):
         typer.Option(
             metavar="SHARE",
             show_default="measured on the index",
-            help="Confidence from which an answer without a model is sure, 0 to 1; .12 below it, nothing is answered",
+            help="Cosine from which an answer without a model is sure, 0 to 1; up to .12 below, it is hedged",
             hidden=True,
         ),
     ] = Field(default=None, ge=0, le=1, exclude_if=lambda level: level is None)

@@ -111,7 +111,7 @@ def grade_evidence(
     confidence = confidence_of(questions, hits, embed)
     if trusted:
         return Judgment(decision="answer", confidence=confidence, reason="given passages")
-    unknown = max(MIN_PARTIAL_CONFIDENCE, unsure - MAX_PARTIAL_RANGE)
+    unknown = min(unsure, max(MIN_PARTIAL_CONFIDENCE, unsure - MAX_PARTIAL_RANGE))
     if all(hit.similarity is None for hit in hits):
         unknown, unsure = MIN_PARTIAL_WORD_SHARE, MIN_ANSWER_WORD_SHARE
     decision: Decision = "unknown" if confidence < unknown else "partial" if confidence < unsure else "answer"
