@@ -121,7 +121,10 @@ def test_cuts_long_sections_between_items_into_even_parts() -> None:
 
 @pytest.mark.parametrize(
     ("line", "introduces"),
-    [("**Before you start**", True), ("Now this:", True), ("--ignore-rev REV", True), ("That is all.", False)],
+    [("**Before you start**", True), ("Now this:", True), ("--ignore-rev REV", True), ("--since v2.0", True)]
+    + [
+        (line, False) for line in ("That is all.", "(See above.)", "It works **now.**", "It ends. [1]", "यह एक वाक्य है।")
+    ],
 )
 def test_introduction_stays_with_what_it_introduces(line: str, introduces: bool) -> None:
     text = f"# T\n\n## A\n\n{FILLER}\n\n{line}\n\n{FILLER} And this is a longer end."

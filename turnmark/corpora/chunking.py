@@ -39,7 +39,8 @@ _NAME_LENGTHS = (24, 12, 6)  # characters; column names are shortened step by st
 _REGEX_TOKEN = re.compile(rf"[{CJK}]|[^\W{CJK}]{{1,64}}|[^\w\s]")
 _WORD = re.compile(r"\w")
 _BOLD_LINE = re.compile(r"(?:\*\*|__)[^\n]{1,100}(?:\*\*|__)")
-_LABEL = re.compile(r"[^\n]{0,59}[^\n.!?…。！？]")
+_MAX_LABEL_LENGTH = 60
+_SENTENCE_END = re.compile(r"[.!?…。！？।؟۔][\"'”’»)\]*_]*(?:\s*\[\d+\])*")
 
 
 def regex_tokens(text: str) -> Sequence[tuple[int, int]]:
@@ -140,9 +141,10 @@ def _leads(block: Block, text: str) -> bool:
     """
     if block.kind != "paragraph":
         return block.kind == "heading"
-    return text[block.end - 1] in ":：" or any(
-        line.fullmatch(text, block.start, block.end) for line in (_BOLD_LINE, _LABEL)
-    )
+    line = text[block.start : block.end]
+    is_label = len(line) <= _MAX_LABEL_LENGTH and "\n" not in line
+    is_label = is_label and not any(match.end() == len(line) for match in _SENTENCE_END.finditer(line))
+    return is_label or line[-1] in ":：" or bool(_BOLD_LINE.fullmatch(line))
 
 
 @dataclass(frozen=True)
