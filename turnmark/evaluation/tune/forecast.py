@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -20,9 +19,6 @@ from turnmark.evaluation.tune.race import (
     fit_into,
     plan_race,
 )
-
-if TYPE_CHECKING:
-    pass
 
 FORECAST_QUESTIONS = 4
 """Number of questions that are measured for a forecast."""

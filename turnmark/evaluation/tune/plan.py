@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from turnmark.core.errors import ErrorCollector
 from turnmark.evaluation.check.own_questions.question_file import OwnQuestion, check_documents, read_questions
@@ -25,9 +24,6 @@ from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.retrieval.search.opened_index import StoredIndex, open_index
 from turnmark.retrieval.search.retriever_factory import untuned_retriever
 from turnmark.retrieval.search.retriever_kinds import LATE_RERANKER
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
