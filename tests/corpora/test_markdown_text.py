@@ -199,6 +199,15 @@ def test_removes_navigation_of_html_pages() -> None:
     assert (document.title, document.text) == ("5. Leave", "# 5. Leave\n\nAsk first.\n\nTake it.")
 
 
+def test_footnote_of_sphinx_has_no_empty_brackets() -> None:
+    page = """<h1>T</h1><p>Write it<a class="footnote-reference brackets" href="#id2" role="doc-noteref">
+    <span class="fn-bracket">[</span>1<span class="fn-bracket">]</span></a> today.</p>
+    <aside class="footnote brackets" id="id2">
+    <span class="label"><span class="fn-bracket">[</span><a role="doc-backlink" href="#id1">1</a>
+    <span class="fn-bracket">]</span></span><p>By hand.</p></aside>"""
+    assert html.parse_html(page, "p.html").text == "# T\n\nWrite it today.\n\nBy hand."
+
+
 def test_title_of_a_box_is_a_bold_line() -> None:
     page = '<h1>T</h1><div><p class="title"><b>CULTURE</b> Its *name*</p><p>It is old.</p></div><p>More.</p>'
     assert html.parse_html(page, "p.html").text == "# T\n\n**CULTURE Its name**\n\nIt is old.\n\nMore."
