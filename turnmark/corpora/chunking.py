@@ -40,7 +40,7 @@ _REGEX_TOKEN = re.compile(rf"[{CJK}]|[^\W{CJK}]{{1,64}}|[^\w\s]")
 _WORD = re.compile(r"\w")
 _BOLD_LINE = re.compile(r"(?:\*\*|__)[^\n]{1,100}(?:\*\*|__)")
 _MAX_LABEL_LENGTH = 60
-_SENTENCE_END = re.compile(r"[.!?…。！？।؟۔][\"'”’»)\]*_]*(?:\s*\[\d+\])*")
+_SENTENCE_END = re.compile(r"[.!?…。！？।؟۔][\"'”’»)\]*_]*(?:\s*\[\d+\])*\Z")
 
 
 def regex_tokens(text: str) -> Sequence[tuple[int, int]]:
@@ -142,8 +142,7 @@ def _leads(block: Block, text: str) -> bool:
     if block.kind != "paragraph":
         return block.kind == "heading"
     line = text[block.start : block.end]
-    is_label = len(line) <= _MAX_LABEL_LENGTH and "\n" not in line
-    is_label = is_label and not any(match.end() == len(line) for match in _SENTENCE_END.finditer(line))
+    is_label = len(line) <= _MAX_LABEL_LENGTH and "\n" not in line and not _SENTENCE_END.search(line)
     return is_label or line[-1] in ":：" or bool(_BOLD_LINE.fullmatch(line))
 
 

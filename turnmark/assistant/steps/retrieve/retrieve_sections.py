@@ -24,7 +24,7 @@ from turnmark.assistant.steps.turn_state import Turn
 from turnmark.assistant.steps.understand.understand_rules import insert_topic, topic_terms, understand, with_topic
 from turnmark.assistant.types import Understanding, Usage
 from turnmark.assistant.wording.phrases import defined_subject
-from turnmark.core.grouping import runs
+from turnmark.core.grouping import group_pairs, runs
 from turnmark.corpora.tables.markdown_tables import tables_of
 from turnmark.corpora.text.function_words import language_of
 from turnmark.corpora.text.segmentation import words
@@ -306,18 +306,12 @@ def interleave(lists: Iterable[Sequence[Hit]]) -> list[Hit]:
 
 def drop_repeats(hits: Iterable[Hit]) -> list[Hit]:
     """Return hits in their order, each passage once."""
-    first: dict[str, Hit] = {}
-    for hit in hits:
-        first.setdefault(hit.passage.id, hit)
-    return list(first.values())
+    return [same[0] for same in group_pairs((hit.passage.id, hit) for hit in hits).values()]
 
 
 def drop_copies(hits: Iterable[Hit]) -> list[Hit]:
     """Return what a search found in its order, each text once: copies of a document have the same passages."""
-    first: dict[str, Hit] = {}
-    for hit in hits:
-        first.setdefault(hit.passage.indexed_text, hit)
-    return list(first.values())
+    return [same[0] for same in group_pairs((hit.passage.indexed_text, hit) for hit in hits).values()]
 
 
 def read_sections(
