@@ -26,6 +26,10 @@ from turnmark.retrieval.search.tuned_settings import (
 )
 
 LAMPS = 60
+TUNED = TunedSettings(
+    generator="extractive", settings={"top_k": 3, "tokens": 500}, gain=0.2, ci95=(0.1, 0.3), questions=60,
+    created="2026-01-01T00:00:00+00:00",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +89,7 @@ def test_a_setting_that_is_better_on_the_test_half_is_used_until_it_is_undone(la
 
 def test_a_later_tuning_adds_to_an_earlier_one(lamps, turnmark):
     index = open_index("lamps")
-    tuned = TunedSettings(
-        generator="extractive", settings={"top_k": 3, "quote_words": 90}, gain=0.2, ci95=(0.1, 0.3), questions=60,
-        created="2026-01-01T00:00:00+00:00",
-    )  # fmt: skip
-    write_tuned_settings(index, tuned)
+    write_tuned_settings(index, TUNED.model_copy(update={"settings": {"top_k": 3, "quote_words": 90}}))
     tries = ("--try", "retriever=bm25", "--try", "top_k=5")
     result = turnmark.json("tune", "lamps", "--questions", str(lamps / "mine.csv"), *tries)
     assert result["winner"]["settings"] == {"retriever": "bm25"}
@@ -164,15 +164,11 @@ def test_the_model_is_tried_first_and_forms_of_other_steps_stay():
 
 def test_settings_are_used_with_their_model_only_and_a_given_one_stays(lamps):
     index = open_index("lamps")
-    tuned = TunedSettings(
-        generator="extractive", settings={"top_k": 3, "tokens": 500}, gain=0.2, ci95=(0.1, 0.3), questions=60,
-        created="2026-01-01T00:00:00+00:00",
-    )  # fmt: skip
-    write_tuned_settings(index, tuned)
+    write_tuned_settings(index, TUNED)
     assert Assistant("lamps").top_k == 3
     given = Assistant("lamps", top_k=4)
     assert (given.top_k, given.config.tokens) == (4, 500)
-    write_tuned_settings(index, tuned.model_copy(update={"generator": "openai:another"}))
+    write_tuned_settings(index, TUNED.model_copy(update={"generator": "openai:another"}))
     assert Assistant("lamps").config.top_k is None
 
 

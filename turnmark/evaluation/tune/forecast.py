@@ -13,12 +13,7 @@ from turnmark.evaluation.tune.contenders import Contender
 from turnmark.evaluation.tune.measuring import measure_questions
 from turnmark.evaluation.tune.plan import TunePlan
 from turnmark.evaluation.tune.question_sources import locate_questions
-from turnmark.evaluation.tune.questions import draw_questions
-from turnmark.evaluation.tune.race import (
-    RacePlan,
-    fit_into,
-    plan_race,
-)
+from turnmark.evaluation.tune.race import RacePlan, fit_into, plan_race
 
 FORECAST_QUESTIONS = 4
 """Number of questions that are measured for a forecast."""
@@ -54,7 +49,7 @@ def forecast(plan: TunePlan) -> TuneForecast:
 def forecast_questions(plan: TunePlan) -> tuple[float, int]:
     """Return the seconds that measuring the present index takes, and the number of questions."""
     loading, each = _seconds_per_question(plan)
-    made = len(draw_questions(plan.index, plan.request.n, plan.request.seed)) if plan.request.makes_questions else 0
+    made = len(plan.drawn) if plan.request.makes_questions else 0
     count = made or len(plan.own) or plan.request.n
     return loading + each * count + SECONDS_PER_HIDDEN * made, count
 
@@ -83,7 +78,7 @@ def fit_race(plan: TunePlan, race: RacePlan, seconds: float, count: int) -> Race
 def _seconds_per_question(plan: TunePlan) -> tuple[float, float]:
     """Return the time that loading the models and each question take, as measured on a few questions."""
     located = list(islice(locate_questions(plan.index, plan.own), FORECAST_QUESTIONS))
-    sample = located or draw_questions(plan.index, plan.request.n, plan.request.seed)[:FORECAST_QUESTIONS]
+    sample = located or plan.drawn[:FORECAST_QUESTIONS]
     began = time.perf_counter()
     measure_questions(plan, plan.index, sample[:1])
     loaded = time.perf_counter()

@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from turnmark.core.console import Progress
+from turnmark.core.grouping import batched
 from turnmark.core.record import Record
 from turnmark.evaluation.storage.journal import Journal
 from turnmark.evaluation.tune.contenders import open_contender
 from turnmark.evaluation.tune.gains import PassagePlaces, measure_gains
 from turnmark.evaluation.tune.plan import TunePlan, keys_of
 from turnmark.evaluation.tune.questions import TuneQuestion, hide_answers
-from turnmark.evaluation.tune.rankings import (
-    record_lists,
-    reranker_of,
-)
+from turnmark.evaluation.tune.rankings import record_lists, reranker_of
 from turnmark.evaluation.tune.searches import queries_of
 from turnmark.retrieval.index.changed_copy import copy_with_passages
 from turnmark.retrieval.search.opened_index import StoredIndex
@@ -71,8 +69,7 @@ def _measure_missing(
     progress: Progress,
 ) -> None:
     """Measure questions over an index or its copy, and write their gains by their keys."""
-    for start in range(0, len(missing), QUESTIONS_AT_ONCE):
-        batch = missing[start : start + QUESTIONS_AT_ONCE]
+    for batch in batched(missing, QUESTIONS_AT_ONCE):
         columns = measure_questions(plan, index, [question for question, _ in batch]).T
         for (_, key), column in zip(batch, columns, strict=True):
             journal.append(QuestionGains(key=key, gains=tuple(round(gain, 6) for gain in column.tolist())))

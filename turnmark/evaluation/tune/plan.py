@@ -6,12 +6,14 @@ import hashlib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
 from turnmark.core.errors import ErrorCollector
 from turnmark.evaluation.check.own_questions.question_file import OwnQuestion, check_documents, read_questions
 from turnmark.evaluation.tune.contenders import PRESENT, Contender
+from turnmark.evaluation.tune.questions import TuneQuestion, draw_questions
 from turnmark.evaluation.tune.rankings import (
     SearchChoice,
     all_choices,
@@ -48,6 +50,11 @@ class TunePlan:
             choices = _choices(self.index, retriever, self.own)
         return replace(self, contender=contender, retriever=retriever, choices=choices)
 
+    @cached_property
+    def drawn(self) -> Sequence[TuneQuestion]:
+        """The questions that are made without a model."""
+        return draw_questions(self.index, self.request.n, self.request.seed)
+
     @property
     def default(self) -> int:
         """The number of the default among the configurations."""
@@ -61,8 +68,7 @@ def plan_tune(request: TuneRequest, errors: ErrorCollector) -> TunePlan:
         RequestError: all mistakes, including those already in `errors`.
     """
     began = time.perf_counter()
-    index = errors.collect(open_index, request.index) if request.index else None
-    own = (errors.collect(read_questions, request.questions) if request.questions else None) or []
+    index, own = open_request(request, errors)
     if index is not None:
         manifest, retriever = index.manifest, untuned_retriever(index)
         if manifest.embedder is None or manifest.server is not None or manifest.pending:
@@ -75,8 +81,6 @@ def plan_tune(request: TuneRequest, errors: ErrorCollector) -> TunePlan:
                 f"index {index.name!r} is searched with SPLADE, too, for which made questions do not predict those of "
                 "people: give your own with --questions FILE, or a model that writes some with --generator SPEC"
             )
-        if own:
-            errors.collect(check_documents, own, [entry.document for entry in index.store.documents()])
     if request.budget is not None and not request.asks_model:
         errors.add("--budget is for questions that a model writes; name it with --generator SPEC, or leave it out")
     errors.raise_all()
@@ -84,6 +88,15 @@ def plan_tune(request: TuneRequest, errors: ErrorCollector) -> TunePlan:
     choices = _choices(index, retriever, own)
     out = request.out or Path("tunes") / index.name
     return TunePlan(request, index, retriever, out, own, choices, began)
+
+
+def open_request(request: TuneRequest, errors: ErrorCollector) -> tuple[StoredIndex | None, Sequence[OwnQuestion]]:
+    """Open the index that is tuned and read the file of questions; return None or no questions after a mistake."""
+    index = errors.collect(open_index, request.index) if request.index else None
+    own = (errors.collect(read_questions, request.questions) if request.questions else None) or []
+    if index is not None and own:
+        errors.collect(check_documents, own, [entry.document for entry in index.store.documents()])
+    return index, own
 
 
 def _choices(index: StoredIndex, retriever: str, own: Sequence[OwnQuestion]) -> list[SearchChoice]:

@@ -15,7 +15,7 @@ from pydantic import Field
 from turnmark.core.record import Record
 from turnmark.evaluation.tune.contenders import MAX_BUILT_PASSAGES, Contender, find_contenders, forecast_builds
 from turnmark.evaluation.tune.rankings import SearchChoice
-from turnmark.evaluation.tune.verdict import FIRST_SHARE, TriedSearch, compare_gains
+from turnmark.evaluation.tune.verdict import FIRST_SHARE, TriedSearch, compare_searches
 from turnmark.retrieval.search.opened_index import StoredIndex
 
 if TYPE_CHECKING:
@@ -97,10 +97,8 @@ def run_race(
     def compare(contender: Contender, asked: Bools) -> TriedSearch:
         choices, gains = measure(contender, asked)
         best = int(gains.mean(axis=1).argmax())
-        (found,) = compare_gains(default[asked], gains[[best]], units[asked].tolist(), seed)
-        return TriedSearch(
-            contender=contender, choice=choices[best], questions=int(asked.sum()), **dict(found) | {"p_holm": None}
-        )
+        found = [(contender, choices[best], gains[best])]
+        return compare_searches(found, default[asked], units[asked].tolist(), seed, is_test=False)[0]
 
     first = searched & drawn_first(units.tolist(), seed)
     tried = []

@@ -21,7 +21,7 @@ from turnmark.evaluation.tune.forecast import contenders_of, fit_race, forecast_
 from turnmark.evaluation.tune.measuring import BUILDS_FOLDER, gains_of
 from turnmark.evaluation.tune.plan import TunePlan, keys_of
 from turnmark.evaluation.tune.question_sources import locate_questions, write_questions
-from turnmark.evaluation.tune.questions import TuneQuestion, draw_questions
+from turnmark.evaluation.tune.questions import TuneQuestion
 from turnmark.evaluation.tune.race import (
     RacePlan,
     choose_contenders,
@@ -36,7 +36,7 @@ from turnmark.evaluation.tune.verdict import (
     best_of,
     choose_finalists,
     compare_choices,
-    compare_gains,
+    compare_searches,
     halves,
     units_of,
 )
@@ -95,7 +95,7 @@ def run_tune(plan: TunePlan, progress: Progress) -> TuneResult:
     gains = measure(plan.contender, np.ones(len(questions), dtype=np.bool_))[1]
     search, test, tested = gains[:, searched], gains[:, ~searched], units[~searched].tolist()
     best = np.argsort(-search.mean(axis=1), kind="stable")[:SHOWN_CHOICES].tolist()
-    tried = compare_choices(choices, search, default, best, units[searched].tolist(), seed)
+    tried = compare_choices(choices, search, default, best, units[searched].tolist(), seed, is_test=False)
     chosen = choose_finalists(choices, search, default)
     race = _race_of(plan, len(questions), progress)
     raced = run_race(race.contenders, gains[default], searched, units, seed, measure)
@@ -104,7 +104,7 @@ def run_tune(plan: TunePlan, progress: Progress) -> TuneResult:
     for rival in rivals:
         rival_choices, rival_gains = measure(rival.contender, ~searched)
         compared.append((rival.contender, rival.choice, rival_gains[list(rival_choices).index(rival.choice)]))
-    finalists = _compare_finalists(compared, test[default], tested, seed)
+    finalists = compare_searches(compared, test[default], tested, seed)
     result = TuneResult(
         index=plan.index.name,
         retriever=plan.retriever,
@@ -113,7 +113,7 @@ def run_tune(plan: TunePlan, progress: Progress) -> TuneResult:
         test_questions=int((~searched).sum()),
         default_gain=float(test[default].mean()),
         configurations=len(choices),
-        tried=tuple(one.model_copy(update={"p_holm": None}) for one in tried),
+        tried=tuple(tried),
         finalists=tuple(finalists),
         raced=tuple(raced),
         left_out=race.left_out,
@@ -126,19 +126,6 @@ def run_tune(plan: TunePlan, progress: Progress) -> TuneResult:
     write_atomic(plan.out / "result.json", result.model_dump_json(indent=1) + "\n")
     shutil.rmtree(plan.out / BUILDS_FOLDER, ignore_errors=True)
     return result
-
-
-def _compare_finalists(
-    finalists: Sequence[tuple[Contender, SearchChoice, Floats]], default: Floats, units: Sequence[str], seed: int
-) -> list[TriedSearch]:
-    """Compare configurations, by their gains on the test half, with the default."""
-    import numpy as np
-
-    gains = np.array([gains for _, _, gains in finalists]).reshape(-1, len(units))
-    return [
-        TriedSearch(contender=contender, choice=choice, questions=len(units), **dict(one))
-        for (contender, choice, _), one in zip(finalists, compare_gains(default, gains, units, seed), strict=True)
-    ]
 
 
 def _verdict(plan: TunePlan, finalists: Sequence[TriedSearch]) -> dict[str, Any]:
@@ -208,7 +195,7 @@ def _questions(plan: TunePlan) -> list[TuneQuestion]:
     elif request.asks_model:
         questions = write_questions(request, plan.index, plan.out / "written")
     else:
-        questions = draw_questions(plan.index, plan.request.n, plan.request.seed)
+        questions = list(plan.drawn)
         if request.minutes is not None:
             fitting = int(len(questions) * 60 * request.minutes / max(1.0, forecast_questions(plan)[0]))
             questions = questions[: max(fitting, 2 * MIN_QUESTIONS)]

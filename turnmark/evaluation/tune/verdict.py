@@ -112,28 +112,46 @@ def compare_choices(
     numbers: Sequence[int],
     units: Sequence[str],
     seed: int,
+    is_test: bool = True,
 ) -> list[TriedSearch]:
-    """Compare some configurations of the search with the default, with p corrected over them."""
-    compared = compare_gains(gains[default], gains[list(numbers)], units, seed)
+    """Compare some configurations of the present index, by their numbers, with the default; see `compare_gains`."""
+    found = [(PRESENT, choices[number], gains[number]) for number in numbers]
+    return compare_searches(found, gains[default], units, seed, is_test)
+
+
+def compare_searches(
+    found: Sequence[tuple[Contender, SearchChoice, Floats]],
+    default: Floats,
+    units: Sequence[str],
+    seed: int,
+    is_test: bool = True,
+) -> list[TriedSearch]:
+    """Compare configurations of any builds, by their gains, with the default; see `compare_gains`."""
+    import numpy as np
+
+    gains = np.array([gains for _, _, gains in found]).reshape(-1, len(units))
     return [
-        TriedSearch(choice=choices[number], questions=len(units), **dict(one))
-        for number, one in zip(numbers, compared, strict=True)
+        TriedSearch(contender=contender, choice=choice, questions=len(units), **dict(one))
+        for (contender, choice, _), one in zip(found, compare_gains(default, gains, units, seed, is_test), strict=True)
     ]
 
 
-def compare_gains(default: Floats, others: Floats, units: Sequence[str], seed: int) -> list[GainComparison]:
-    """Compare the gains of some configurations with those of the default, with p corrected over them.
+def compare_gains(
+    default: Floats, others: Floats, units: Sequence[str], seed: int, is_test: bool = True
+) -> list[GainComparison]:
+    """Compare the gains of some configurations with those of the default.
 
     Args:
         default: its gain for each question.
         others: the gains of the other configurations, (configurations, questions).
         units: the unit of each question, see `units_of`.
+        is_test: whether these are the questions that test, so that there is a p, corrected over the configurations.
     """
     import numpy as np
 
     clusters = np.unique(units, return_inverse=True)[1]
     statistics = [_difference(default, gains, clusters) for gains in others]
-    corrected = holm(permutation_tests(statistics, seed))
+    corrected = holm(permutation_tests(statistics, seed)) if is_test else [None] * len(statistics)
     return [
         GainComparison(
             gain=float(gains.mean()),

@@ -27,10 +27,11 @@ from turnmark.core.errors import ErrorCollector, RequestError, TurnmarkError
 from turnmark.core.home import write_atomic
 from turnmark.core.record import Record
 from turnmark.corpora.text.segmentation import reading_words, strip_citations
-from turnmark.evaluation.check.own_questions.question_file import OwnQuestion, check_documents, read_questions
+from turnmark.evaluation.check.own_questions.question_file import OwnQuestion
 from turnmark.evaluation.check.own_questions.questions_check import plan_questions, run_questions
 from turnmark.evaluation.check.request import CheckRequest
 from turnmark.evaluation.storage.run_folder import now
+from turnmark.evaluation.tune.plan import open_request
 from turnmark.evaluation.tune.request import TuneRequest
 from turnmark.evaluation.tune.tries.settings import TriedSetting, changed_settings, read_tries
 from turnmark.evaluation.tune.verdict import (
@@ -41,7 +42,7 @@ from turnmark.evaluation.tune.verdict import (
     compare_gains,
     in_search_half,
 )
-from turnmark.retrieval.search.opened_index import StoredIndex, open_index
+from turnmark.retrieval.search.opened_index import StoredIndex
 from turnmark.retrieval.search.tuned_settings import TunedSettings, words_of, write_tuned_settings
 
 if TYPE_CHECKING:
@@ -49,9 +50,9 @@ if TYPE_CHECKING:
 
 
 class TriedSettings(GainComparison):
-    """A configuration of the assistant, compared with the one before it or, on the test half, with the default."""
+    """A configuration of the assistant, compared with the best one before it; on the test half with the present one."""
 
-    settings: Mapping[str, Any] = Field(description="fields that differ from the default -> value")
+    settings: Mapping[str, Any] = Field(description="fields that differ from the present settings -> value")
     questions: int = Field(description="number of questions that it answered")
     words: float = Field(description="mean number of words of its replies, since longer ones state more facts")
 
@@ -64,10 +65,10 @@ class TriesResult(Record):
     search_questions: int
     test_questions: int
     default_gain: float | None = Field(
-        description="share of right replies of the default on the test half, or None if there is no finalist"
+        description="share of right replies with the present settings on the test half, or None without a finalist"
     )
     tried: tuple[TriedSettings, ...] = Field(description="on the search half, compared with the best one before")
-    finalists: tuple[TriedSettings, ...] = Field(description="on the test half, compared with the default")
+    finalists: tuple[TriedSettings, ...] = Field(description="on the test half, compared with the present settings")
     winner: TriedSettings | None = Field(description="the finalist that is better beyond doubt")
     untried: tuple[str, ...] = Field(description="settings for which no time was left")
     out: str
@@ -134,12 +135,9 @@ def plan_tries(request: TuneRequest, errors: ErrorCollector) -> TriesPlan:
         RequestError: all mistakes, including those already in `errors`.
     """
     began = time.perf_counter()
-    index = errors.collect(open_index, request.index) if request.index else None
-    own = (errors.collect(read_questions, request.questions) if request.questions else None) or []
+    index, own = open_request(request, errors)
     if request.questions is None:
         errors.add("--try compares replies to your own questions; name their file: --questions FILE")
-    if index is not None and own:
-        errors.collect(check_documents, own, [entry.document for entry in index.store.documents()])
     tries = read_tries(request.tries, errors)
     base = AssistantConfig(index=request.index, generator=request.generator)
     if index is not None:
@@ -253,17 +251,17 @@ def _race(
     units = list(dict.fromkeys(map(unit_of, search)))
     first = set(units[: max(MIN_QUESTIONS, round(FIRST_SHARE * len(units)))])
     for part in ([one for one in search if unit_of(one) in first], search):
-        gains = _gains(plan, config, part)
-        (compared,) = compare_gains(_gains(plan, other, part), gains[None], [*map(unit_of, part)], plan.request.seed)
+        gains, others = _gains(plan, config, part), _gains(plan, other, part)
+        (compared,) = compare_gains(others, gains[None], [*map(unit_of, part)], plan.request.seed, is_test=False)
         if compared.is_worse:
             break
-    return _tried(plan, config, part, compared.model_copy(update={"p_holm": None}))
+    return _tried(plan, config, part, compared)
 
 
 def _tried(
     plan: TriesPlan, config: AssistantConfig, questions: Sequence[OwnQuestion], compared: GainComparison
 ) -> TriedSettings:
-    """Return the comparison of a configuration that has answered some questions, with its settings and its length."""
+    """Return a comparison with the settings of the configuration and the mean length of its replies."""
     words = fmean(plan.replies[config, one.id].words for one in questions)
     return TriedSettings(
         settings=changed_settings(config, plan.base), questions=len(questions), words=round(words, 1), **dict(compared)
