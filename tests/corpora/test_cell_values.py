@@ -156,7 +156,11 @@ def test_versions_do_not_decide_for_the_other_columns() -> None:
     assert (prices.value("1.234"), versions.kind) == (1234, "text")
 
 
-@given(st.lists(st.integers(1_000, 999_999), min_size=1), st.integers(100, 999), st.sampled_from([",", "."]))
+# Repeated nines mark missing values, so they are not read back.
+LONG = st.integers(1_000, 999_999).filter(lambda number: {*str(number)} != {"9"})
+
+
+@given(st.lists(LONG, min_size=1), st.integers(100, 998), st.sampled_from([",", "."]))
 def test_grouped_numbers_next_to_short_ones_are_read_back(long: list[int], short: int, mark: str) -> None:
     cells = [f"{number:,}".replace(",", mark) for number in long]
     assert values([*cells, str(short)]) == [*long, short]
